@@ -122,6 +122,11 @@ bool zt_fault_io_hit(void) { return counts_down(&io_fault); }
 
 void *zt_malloc(size_t bytes) { return counts_down(&alloc_fault) ? NULL : malloc(bytes ? bytes : 1); }
 
+void *zt_malloc_aligned(size_t bytes)
+{
+    return counts_down(&alloc_fault) ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
 void *zt_calloc(size_t n, size_t bytes)
 {
     return counts_down(&alloc_fault) ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);

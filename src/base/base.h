@@ -38,6 +38,7 @@ void zt_store_f32(void *p, zt_dtype t, int64_t i, float x);
 
 /* ---- small host allocations (strings, tables); big regions come from store/mem.h ------------- */
 void *zt_malloc(size_t bytes); /* NULL when out of memory, or when a test asked for it */
+void *zt_malloc_aligned(size_t bytes); /* at 64 bytes */
 void *zt_calloc(size_t n, size_t bytes);
 void *zt_realloc(void *p, size_t bytes);
 char *zt_strdup(const char *s);
