@@ -19,6 +19,8 @@ typedef struct {
     const char *file; /* path it lies in */
 } zt_tensor;
 
+const char *zt_tensor_dtype_name(zt_dtype t); /* "F32": the file format's word */
+
 /* ---- reading: one file, or a folder's model.safetensors or model.safetensors.index.json ---- */
 typedef struct zt_weights zt_weights;
 ZT_MUST_USE zt_status zt_weights_open(const char *path, zt_weights **out);

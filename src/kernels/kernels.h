@@ -1,10 +1,9 @@
 /* kernels.h - the functions that do arithmetic, behind one table per backend.
  *
- * A backend fills a zt_kernels; the graph's ops call nothing else. The CPU backend has a plain C
- * reference of every entry (zt_kernels_reference), overridden entry by entry with vectorised code
- * for what the CPU has (zt_kernels_cpu), matrix products by oneDNN. Entries thread inside through
- * dev->n_threads, allocate nothing, and their results do not depend on the number of threads
- * (matrix products of the library excepted).
+ * A backend fills a zt_kernels; the graph's ops call nothing else. The CPU backend's vector code is
+ * written once and compiled for plain C, AVX2 and AVX-512; zt_kernels_cpu chooses at run time. Matrix
+ * products are oneDNN's. Entries thread inside through dev->n_threads, allocate nothing, and their
+ * results do not depend on the number of threads (matrix products of the library excepted).
  *
  * Letters: B batch, T time, N = B*T rows, C channels, H query heads, G key/value heads, D head size,
  * V vocabulary, F hidden width. Matrices are row-major; `type` is the dtype of activations and
@@ -70,8 +69,7 @@ typedef struct {
 } zt_sgd;
 
 typedef struct zt_kernels {
-    const char *name; /* "reference", "avx2", "avx512", "avx512_bf16" */
-    const char *products; /* "oneDNN 2.6.3", "plain C" */
+    const char *name; /* "plain", "avx2", "avx512" */
 
     /* ---- products. fp16 is computed through fp32 tiles ---- */
     size_t (*linear_scratch)(const zt_linear *l); /* the largest of the four */
@@ -79,9 +77,13 @@ typedef struct zt_kernels {
                         void *y);
     zt_status (*linear_dx)(zt_dev *, const zt_linear *l, const void *dy, const void *w, void *dx,
                            bool add);
-    /* dw (laid out as w) and db [O], each of type dw_type; db may be NULL */
+    /* dw (laid out as w) and db [O], each of type dw_type; either may be NULL */
     zt_status (*linear_dw)(zt_dev *, const zt_linear *l, const void *x, const void *dy, void *dw,
                            void *db, zt_dtype dw_type, bool add);
+
+    /* db[o] (+)= sum over rows of dy[n, o]; called by linear_dw */
+    void (*bias_gradient)(zt_dev *, const zt_linear *l, const void *dy, void *db, zt_dtype dw_type,
+                          bool add);
 
     /* ---- attention without a T x T matrix: tiles, online softmax ---- */
     size_t (*attention_scratch)(const zt_attention *a, int n_threads);
@@ -145,9 +147,10 @@ typedef struct zt_kernels {
                 zt_dtype grad_type, void *copy, zt_dtype copy_type); /* buf NULL without momentum */
 } zt_kernels;
 
-extern const zt_kernels zt_kernels_reference;
 /* The best table for this CPU; `want` NULL or "auto", or a name to force it. Local. */
 ZT_MUST_USE zt_status zt_kernels_cpu(const char *want, const zt_kernels **out);
+
+const char *zt_kernels_products(void); /* the library that makes the products, with its version */
 
 ZT_MUST_USE zt_status zt_dev_create(const zt_kernels *k, int n_threads, zt_dev *out);
 void zt_dev_destroy(zt_dev *dev); /* frees the prepared products; scratch is the caller's */
