@@ -114,7 +114,7 @@ struct zt_out {
     char *buffer;
     size_t used;
     uint64_t written;
-    int fd = -1;
+    int fd;
 };
 
 zt_status zt_pwrite_all(int fd, const char *path, const void *data, size_t size, uint64_t at)
