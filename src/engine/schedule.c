@@ -7,7 +7,7 @@ typedef struct {
     zt_schedule *s;
     const zt_placement *p;
     const zt_program *program;
-    int *stretch; /* by instruction: number of the run of instructions of one segment and direction */
+    int *stretch; /* by instruction: number of the run of instructions of one segment */
     int *begin;   /* by stretch: its first instruction; one more at the end */
     int n_stretches;
     int *first, *last; /* by chunk: uses in the stretch at hand; then: gradient window */
@@ -40,14 +40,12 @@ static zt_status interval(zt_interval **v, int *n, int *room, size_t bytes, int 
     return ZT_OK;
 }
 
-static bool is_backward(const zt_instr *i) { return i->what != ZT_DO_FORWARD; }
-
 static void find_stretches(maker *m)
 {
     const zt_program *g = m->program;
     for (int i = 0; i < g->n_instrs; i++) {
         const zt_instr *a = &g->instrs[i];
-        if (i == 0 || a[-1].segment != a->segment || is_backward(a - 1) != is_backward(a))
+        if (i == 0 || a[-1].segment != a->segment)
             m->begin[m->n_stretches++] = i;
         m->stretch[i] = m->n_stretches - 1;
     }

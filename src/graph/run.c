@@ -45,12 +45,10 @@ static zt_status linear_backward(const call *c)
     zt_linear l = zt_op_linear(c->p, c->n, c->N, c->i->in[0].stride, c->i->d_out.stride);
     const void *dy = at(c, c->i->d_out);
     void *dw = gradient(c, 0), *db = gradient(c, 1);
-    ZT_ASSERT(dw || !db); /* a bias is trained with its weight or neither is */
-    if (dw) {
-        ZT_ASSERT(!db || adds(c, 0) == adds(c, 1));
+    ZT_ASSERT(!dw || !db || adds(c, 0) == adds(c, 1));
+    if (dw || db)
         ZT_TRY(c->k->linear_dw(c->dev, &l, at(c, c->i->in[0]), dy, dw, db, c->p->opt.grad_type,
-                               adds(c, 0)));
-    }
+                               adds(c, dw ? 0 : 1)));
     if (c->i->d_in[0].buf >= 0)
         ZT_TRY(c->k->linear_dx(c->dev, &l, dy, weight(c, 0), at(c, c->i->d_in[0]),
                                c->i->d_in_add[0]));
