@@ -1,5 +1,6 @@
 /* dataset.h - from files to batches: tokenised once by all ranks together into a memory-mapped cache,
  * cut into sequences, shuffled by a seed; what sample i is depends on neither ranks nor batch size.
+ * Ranks must share the folder of the cache.
  *
  * Formats: "text" (documents split by a separator line), "jsonl" (a text field), "bin" (llm.c shards:
  * header of 256 int32, magic 20240520, version 1, uint16 tokens; version 7 magic 20240801 uint32 where
@@ -14,8 +15,7 @@ typedef struct {
     int n_patterns;
     const char *format;    /* "auto", "text", "jsonl", "bin", "uint16" */
     const char *field;     /* of jsonl; default "text" */
-    const char *separator; /* of text: a line that is exactly this ends a document; default: the whole
-                              file is one document; "\n\n"-style strings split anywhere */
+    const char *separator; /* of text: what stands between documents; empty: a file is one document */
     const char *cache_dir; /* where token files go; default: $XDG_CACHE_HOME/zeroth or ~/.cache/zeroth */
     int64_t sequence_length;
     int32_t vocab_size;  /* of the model: an id at or above it is an error naming file and place */
@@ -38,7 +38,6 @@ ZT_MUST_USE zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer
 void zt_dataset_close(zt_dataset **ds);
 int64_t zt_dataset_samples(const zt_dataset *ds); /* in one epoch */
 int64_t zt_dataset_tokens(const zt_dataset *ds);
-int64_t zt_dataset_targets(const zt_dataset *ds); /* target (not masked) tokens in one epoch */
 const char *zt_dataset_describe(const zt_dataset *ds);
 
 /* Sample number `index` of the endless, seeded stream (epoch = index / samples, each epoch shuffled
