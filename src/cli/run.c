@@ -1,0 +1,131 @@
+/* run.c - train, eval, generate: the commands that compute. */
+#include "base/file.h"
+#include "cli/cli.h"
+#include "train/generate.h"
+#include "train/session.h"
+
+#include <math.h>
+#include <stdio.h>
+
+zt_status zt_cli_train(zt_comm *comm, int argc, char **argv)
+{
+    zt_args a;
+    zt_config *c = NULL;
+    ZT_TRY(zt_args_parse(argc, argv, NULL, 0, &a));
+    zt_status status;
+    if (a.n_rest != 1)
+        status = ZT_FAIL(ZT_ERR_ARG, "usage: zeroth train CONFIG.json [key=value ...]");
+    else
+        status = zt_config_load(a.rest[0], a.n_overrides, a.overrides, &c);
+    status = zt_comm_agree(comm, status);
+    if (status == ZT_OK)
+        status = zt_train(comm, c);
+    zt_config_free(&c);
+    zt_args_free(&a);
+    return status;
+}
+
+static zt_status evaluate(zt_comm *comm, zt_config *c)
+{
+    zt_session s;
+    double loss = 0;
+    int64_t targets = 0;
+    ZT_TRY(zt_comm_agree(comm, zt_config_batch(c, zt_comm_size(comm))));
+    zt_status status = zt_session_start(comm, c, false, &s);
+    if (status == ZT_OK)
+        status = zt_session_data(&s, false);
+    if (status == ZT_OK)
+        status = zt_comm_agree(comm, zt_session_plan(&s, zt_comm_size(comm), zt_comm_rank(comm), false));
+    if (status == ZT_OK)
+        status = zt_session_weights(&s);
+    if (status == ZT_OK)
+        status = zt_session_evaluate(&s, c->eval_max_samples, &loss, &targets);
+    if (status == ZT_OK)
+        zt_log(ZT_LOG_INFO, "loss %.6f  perplexity %.4f  over %lld tokens", loss, exp(loss),
+               (long long)targets);
+    zt_session_stop(&s);
+    return status;
+}
+
+zt_status zt_cli_eval(zt_comm *comm, int argc, char **argv)
+{
+    zt_args a;
+    zt_config *c = NULL;
+    ZT_TRY(zt_args_parse(argc, argv, NULL, 0, &a));
+    zt_status status;
+    if (a.n_rest < 2)
+        status = ZT_FAIL(ZT_ERR_ARG, "usage: zeroth eval MODEL FILE... [key=value ...]");
+    else
+        status = zt_cli_model_config(a.rest[0], &a, &c);
+    for (int i = 1; i < a.n_rest && status == ZT_OK; i++) {
+        char **more = zt_realloc(c->validation.items, (size_t)(c->validation.n + 1) * sizeof *more);
+        char *copy = zt_strdup(a.rest[i]);
+        if (more)
+            c->validation.items = more;
+        if (!more || !copy) {
+            zt_free(copy);
+            status = ZT_NOMEM();
+        } else {
+            more[c->validation.n++] = copy;
+        }
+    }
+    status = zt_comm_agree(comm, status);
+    if (status == ZT_OK)
+        status = evaluate(comm, c);
+    zt_config_free(&c);
+    zt_args_free(&a);
+    return status;
+}
+
+static void print_text(void *arg, const char *text)
+{
+    (void)arg;
+    (void)fputs(text, stdout);
+    (void)fflush(stdout);
+}
+
+zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
+{
+    enum { PROMPT, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED, FLAGS };
+    zt_flag f[FLAGS] = {{"prompt", ""},   {"max-new-tokens", NULL}, {"temperature", NULL},
+                        {"top-k", NULL}, {"top-p", NULL},          {"seed", NULL}};
+    zt_args a;
+    zt_config *c = NULL;
+    double tokens = 100, temperature = 0, top_k = 0, top_p = 1, seed = 0;
+    ZT_TRY(zt_args_parse(argc, argv, f, FLAGS, &a));
+    zt_status status = ZT_OK;
+    if (a.n_rest != 1)
+        status = ZT_FAIL(ZT_ERR_ARG, "usage: zeroth generate MODEL --prompt TEXT [options]; see zeroth "
+                                     "generate --help");
+    if (status == ZT_OK)
+        status = zt_flag_number(&f[TOKENS], 1, 1e7, &tokens);
+    if (status == ZT_OK)
+        status = zt_flag_number(&f[TEMPERATURE], 0, 1e3, &temperature);
+    if (status == ZT_OK)
+        status = zt_flag_number(&f[TOP_K], 0, 1e7, &top_k);
+    if (status == ZT_OK)
+        status = zt_flag_number(&f[TOP_P], 1e-9, 1, &top_p);
+    if (status == ZT_OK)
+        status = zt_flag_number(&f[SEED], 0, 1e15, &seed);
+    if (status == ZT_OK)
+        status = zt_cli_model_config(a.rest[0], &a, &c);
+    if (status == ZT_OK && (f[TOP_K].value || f[TOP_P].value) && !f[TEMPERATURE].value)
+        temperature = 1;
+    status = zt_comm_agree(comm, status);
+    if (status == ZT_OK) {
+        c->sequence_length = 2; /* nothing here has a fixed length */
+        zt_generate_opt o = {.prompt = f[PROMPT].value,
+                             .max_new_tokens = (int64_t)tokens,
+                             .temperature = temperature,
+                             .top_k = (int64_t)top_k,
+                             .top_p = top_p,
+                             .seed = (uint64_t)seed,
+                             .echo = true};
+        status = zt_generate(comm, c, &o, print_text, NULL);
+        if (status == ZT_OK && zt_comm_rank(comm) == 0)
+            (void)puts("");
+    }
+    zt_config_free(&c);
+    zt_args_free(&a);
+    return status;
+}
