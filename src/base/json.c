@@ -1,36 +1,72 @@
-/* json.c - comments and trailing commas are blanked out, then jansson reads the text. */
+/* json.c - what people and Python write beyond JSON is simplified in place, then jansson reads it. */
 #include "base/json.h"
 #include "base/file.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Blanks comments; then commas that only blanks separate from a closing bracket. Line ends stay. */
-static void blank_comments(char *s, size_t n)
+static void blank(char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s[i] != '\n')
+            s[i] = ' ';
+}
+
+/* The length of the comment at s, 0 if there is none. */
+static size_t comment(const char *s, size_t n)
+{
+    if (n < 2 || s[0] != '/')
+        return 0;
+    const char *end = s[1] == '/'   ? memchr(s, '\n', n)
+                      : s[1] == '*' ? memmem(s + 2, n - 2, "*/", 2)
+                                    : s;
+    if (!end)
+        return n;
+    return (size_t)(end - s) + (s[1] == '*' ? 2 : 0);
+}
+
+/* A whole number beyond 64 bits (such as the 1e30 that stands for "no limit") becomes a real one of
+ * the same width: its last four digits become an exponent. Returns its length. */
+static size_t shorten(char *s, size_t n)
+{
+    size_t digits = 0;
+    while (digits < n && s[digits] >= '0' && s[digits] <= '9')
+        digits++;
+    if (digits >= 20 && (digits == n || !strchr(".eE", s[digits])))
+        memcpy(s + digits - 4, "e+04", 4);
+    return digits;
+}
+
+/* Makes plain JSON of the text in place: comments go, and commas that only blanks separate from a
+ * closing bracket. Lines and columns stay. */
+static void simplify(char *s, size_t n)
 {
     size_t comma = SIZE_MAX; /* of the last comma that nothing but blanks follows */
+    char last = '{';         /* the last character that is not blank */
+    if (n >= 3 && memcmp(s, "\xEF\xBB\xBF", 3) == 0)
+        blank(s, 3); /* byte order mark */
     for (size_t i = 0; i < n; i++) {
-        if (s[i] == '"') {
+        const char c = s[i];
+        const size_t length = comment(s + i, n - i);
+        if (length > 0) {
+            blank(s + i, length);
+            i += length - 1;
+        }
+        if (length > 0 || (c && strchr(" \t\r\n", c)))
+            continue;
+        if ((c == '}' || c == ']') && comma != SIZE_MAX)
+            s[comma] = ' ';
+        comma = c == ',' && !(last && strchr("{[,:", last)) ? i : SIZE_MAX;
+        last = c;
+        if (c == '"') {
             for (i++; i < n && s[i] != '"'; i++)
                 i += s[i] == '\\';
-            comma = SIZE_MAX;
-        } else if (s[i] == '/' && i + 1 < n && s[i + 1] == '/') {
-            for (; i < n && s[i] != '\n'; i++)
-                s[i] = ' ';
-        } else if (s[i] == '/' && i + 1 < n && s[i + 1] == '*') {
-            for (; i < n && !(s[i] == '*' && i + 1 < n && s[i + 1] == '/'); i++)
-                if (s[i] != '\n')
-                    s[i] = ' ';
-            if (i + 1 < n)
-                s[i] = s[i + 1] = ' ';
-            i++;
-        } else if (s[i] == ',') {
-            comma = i;
-        } else if ((s[i] == '}' || s[i] == ']') && comma != SIZE_MAX) {
-            s[comma] = ' ';
-            comma = SIZE_MAX;
-        } else if (!strchr(" \t\r\n", s[i]) || s[i] == '\0') {
-            comma = SIZE_MAX;
+        } else if (c >= '0' && c <= '9') {
+            if (i == 0 || !s[i - 1] || !strchr(".eE+", s[i - 1]))
+                i += shorten(s + i, n - i) - 1;
+            else
+                while (i + 1 < n && s[i + 1] >= '0' && s[i + 1] <= '9')
+                    i++;
         }
     }
 }
@@ -42,11 +78,13 @@ zt_status zt_json_parse(const char *text, size_t size, const char *origin, json_
         return ZT_NOMEM();
     memcpy(copy, text, size);
     copy[size] = '\0';
-    blank_comments(copy, size);
+    simplify(copy, size);
     json_error_t error;
     json_t *j = json_loadb(copy, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL,
                            &error);
     zt_free(copy);
+    if (!j && json_error_code(&error) == json_error_out_of_memory)
+        return ZT_NOMEM();
     if (!j)
         return ZT_FAIL(ZT_ERR_FORMAT, "%s:%d:%d: %s", origin, error.line, error.column, error.text);
     *out = j;

@@ -33,11 +33,18 @@ char *zt_path_join(const char *a, const char *b)
     return zt_format("%s%s%s", a, n && a[n - 1] != '/' ? "/" : "", b);
 }
 
+/* Counts as one I/O operation; pretends that it failed when a test asked for it. */
+static bool pretends(void)
+{
+    if (!zt_fault_io_hit())
+        return false;
+    errno = EIO;
+    return true;
+}
+
 static zt_status make_one(const char *path)
 {
-    if (zt_fault_io_hit())
-        errno = EIO;
-    else if (mkdir(path, 0777) == 0 || (errno == EEXIST && zt_path_is_folder(path)))
+    if (!pretends() && (mkdir(path, 0777) == 0 || (errno == EEXIST && zt_path_is_folder(path))))
         return ZT_OK;
     return ZT_FAIL(ZT_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
 }
@@ -91,7 +98,7 @@ static zt_status append(char ***names, size_t *n, const char *name)
 
 zt_status zt_folder_list(const char *path, char ***names)
 {
-    DIR *d = zt_fault_io_hit() ? NULL : opendir(path);
+    DIR *d = pretends() ? NULL : opendir(path);
     if (!d)
         return ZT_FAIL(ZT_ERR_IO, "cannot list the folder %s: %s", path, strerror(errno));
     char **list = zt_calloc(1, sizeof *list);
@@ -129,7 +136,7 @@ zt_status zt_folder_remove(const char *path)
         }
         zt_names_free(names);
     }
-    if (status == ZT_OK && (zt_fault_io_hit() || (folder ? rmdir(path) : unlink(path)) != 0))
+    if (status == ZT_OK && (pretends() || (folder ? rmdir(path) : unlink(path)) != 0))
         status = ZT_FAIL(ZT_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     return status;
 }

@@ -5,6 +5,11 @@
 
 #include <stdlib.h>
 
+typedef struct copied {
+    struct copied *next;
+    _Alignas(16) uint8_t data[];
+} copied;
+
 struct zt_weights {
     zt_tensor *tensors; /* sorted by name */
     int n, room;
@@ -12,13 +17,15 @@ struct zt_weights {
     json_t **headers; /* own the tensors' names */
     char **paths;
     int n_files;
+    copied *copies; /* of misaligned tensors */
 };
 
 static const struct {
     const char *name;
     zt_dtype type;
 } dtypes[] = {{"F32", ZT_F32}, {"BF16", ZT_BF16}, {"F16", ZT_F16}, {"I32", ZT_I32},
-              {"I64", ZT_I64}, {"U8", ZT_U8},     {"I8", ZT_I8},   {"F64", ZT_F64}};
+              {"I64", ZT_I64}, {"U8", ZT_U8},     {"I8", ZT_I8},   {"F64", ZT_F64},
+              {"BOOL", ZT_U8}}; /* the last is only read */
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
 const char *zt_tensor_dtype_name(zt_dtype t)
@@ -90,24 +97,48 @@ static int by_place(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* No two tensors of a file may share bytes. */
-static zt_status check_overlaps(zt_tensor *t, int n)
+/* The tensors of a file fill its data without overlap or hole, as Hugging Face's reader demands. */
+static zt_status check_places(zt_tensor *t, int n, const char *origin, const char *data, size_t size)
 {
-    if (n < 2)
-        return ZT_OK;
-    zt_tensor **order = zt_malloc((size_t)n * sizeof(void *));
+    zt_tensor **order = zt_calloc((size_t)n, sizeof *order);
     if (!order)
         return ZT_NOMEM();
     for (int i = 0; i < n; i++)
         order[i] = &t[i];
     qsort(order, (size_t)n, sizeof *order, by_place);
     zt_status status = ZT_OK;
-    for (int i = 1; i < n && status == ZT_OK; i++)
-        if ((const char *)order[i - 1]->data + order[i - 1]->bytes > (const char *)order[i]->data)
-            status = ZT_FAIL(ZT_ERR_FORMAT, "%s: the tensors %s and %s overlap", t->file,
+    size_t at = 0;
+    for (int i = 0; i < n && status == ZT_OK; i++) {
+        const size_t from = (size_t)((const char *)order[i]->data - data);
+        if (from < at)
+            status = ZT_FAIL(ZT_ERR_FORMAT, "%s: the tensors %s and %s overlap", origin,
                              order[i - 1]->name, order[i]->name);
+        else if (from > at)
+            status = ZT_FAIL(ZT_ERR_FORMAT, "%s: %zu bytes before tensor %s belong to none", origin,
+                             from - at, order[i]->name);
+        at = from + order[i]->bytes;
+    }
+    if (status == ZT_OK && at != size)
+        status = ZT_FAIL(ZT_ERR_FORMAT, "%s: %zu bytes after the last tensor belong to none", origin,
+                         size - at);
     zt_free(order);
     return status;
+}
+
+/* A tensor that does not lie at a multiple of its element's size (the format allows it) is copied, so
+ * that its numbers may be read in place. */
+static zt_status align(zt_weights *w, zt_tensor *t)
+{
+    if ((uintptr_t)t->data % zt_dtype_bytes(t->type) == 0)
+        return ZT_OK;
+    copied *c = zt_malloc_aligned(sizeof *c + t->bytes);
+    if (!c)
+        return ZT_NOMEM();
+    c->next = w->copies;
+    w->copies = c;
+    memcpy(c->data, t->data, t->bytes);
+    t->data = c->data;
+    return ZT_OK;
 }
 
 static zt_status room_for(zt_weights *w, size_t more)
@@ -132,7 +163,7 @@ static zt_status parse(zt_weights *w, const uint8_t *data, size_t size, const ch
     uint64_t length = 0;
     for (int i = 0; i < 8 && size >= 8; i++)
         length |= (uint64_t)data[i] << 8 * i;
-    if (size < 8 || length > size - 8 || length > (100u << 20))
+    if (size < 8 || length > size - 8 || length > 100000000u)
         return ZT_FAIL(ZT_ERR_FORMAT,
                        "%s is no safetensors file, or it is truncated: %zu bytes, a header of %llu", origin,
                        size, (unsigned long long)length);
@@ -150,7 +181,11 @@ static zt_status parse(zt_weights *w, const uint8_t *data, size_t size, const ch
         ZT_TRY(read_entry(entry, data + 8 + length, size - 8 - (size_t)length, &t));
         w->tensors[w->n++] = t;
     }
-    return check_overlaps(w->tensors + first, w->n - first);
+    ZT_TRY(check_places(w->tensors + first, w->n - first, origin, (const char *)data + 8 + length,
+                        size - 8 - (size_t)length));
+    for (int i = first; i < w->n; i++)
+        ZT_TRY(align(w, &w->tensors[i]));
+    return ZT_OK;
 }
 
 static zt_status add_arrays(zt_weights *w, int n_files)
@@ -247,6 +282,13 @@ static zt_status open_indexed(zt_weights *w, const char *folder, const char *ind
     return ZT_OK;
 }
 
+static zt_status open_single(zt_weights *w, const char *path)
+{
+    ZT_TRY(add_arrays(w, 1));
+    ZT_TRY(open_file(w, path));
+    return finish(w);
+}
+
 static zt_status open_folder(zt_weights *w, const char *folder)
 {
     char *one = zt_path_join(folder, "model.safetensors");
@@ -255,16 +297,12 @@ static zt_status open_folder(zt_weights *w, const char *folder)
     json_t *index = NULL;
     if (!one || !index_path) {
         status = ZT_NOMEM();
+    } else if (zt_path_exists(one)) {
+        status = open_single(w, one);
     } else if (zt_path_exists(index_path)) {
         status = zt_json_load(index_path, &index);
         if (status == ZT_OK)
             status = open_indexed(w, folder, index_path, index);
-    } else if (zt_path_exists(one)) {
-        status = add_arrays(w, 1);
-        if (status == ZT_OK)
-            status = open_file(w, one);
-        if (status == ZT_OK)
-            status = finish(w);
     } else {
         status = ZT_FAIL(ZT_ERR_IO,
                          "%s has no model.safetensors and no model.safetensors.index.json; a model saved "
@@ -281,16 +319,7 @@ zt_status zt_weights_open(const char *path, zt_weights **out)
     zt_weights *w = zt_calloc(1, sizeof *w);
     if (!w)
         return ZT_NOMEM();
-    zt_status status;
-    if (zt_path_is_folder(path)) {
-        status = open_folder(w, path);
-    } else {
-        status = add_arrays(w, 1);
-        if (status == ZT_OK)
-            status = open_file(w, path);
-        if (status == ZT_OK)
-            status = finish(w);
-    }
+    zt_status status = zt_path_is_folder(path) ? open_folder(w, path) : open_single(w, path);
     if (status != ZT_OK)
         zt_weights_close(&w);
     else
@@ -303,6 +332,10 @@ void zt_weights_close(zt_weights **weights)
     zt_weights *w = *weights;
     if (!w)
         return;
+    for (copied *c = w->copies, *next; c; c = next) {
+        next = c->next;
+        zt_free(c);
+    }
     for (int i = 0; i < w->n_files; i++) {
         zt_map_close(&w->maps[i]);
         json_decref(w->headers[i]);

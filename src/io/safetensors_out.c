@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "io/safetensors.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct zt_weights_out {
