@@ -123,6 +123,7 @@ void zt_tokenizer_free(zt_tokenizer **tok)
         zt_free(t->decs[i].from);
         zt_free(t->decs[i].to);
     }
+    pcre2_code_free(t->word);
     zt_ids_free(&t->prefix);
     zt_ids_free(&t->suffix);
     zt_free(t->pieces);

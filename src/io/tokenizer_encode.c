@@ -373,10 +373,11 @@ static zt_status normalize(zt_encoder *e, const char *s, size_t n)
 }
 
 /* ---- added tokens ---- */
-static bool is_word(uint32_t c) /* as far as single_word needs it: letters and digits of ASCII, and above */
+/* Is the character at s + at one of words? n bytes are there. */
+static bool is_word(zt_encoder *e, const char *s, size_t n, size_t at)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-           (c >= 0x80 && !zt_is_space(c));
+    return pcre2_match(e->t->word, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, e->match,
+                       e->context) > 0;
 }
 
 /* The code point that ends before s + i. */
@@ -389,23 +390,24 @@ static uint32_t code_before(const char *s, size_t i, size_t *at)
     return zt_utf8_next(s + from, i - from, &length, NULL);
 }
 
-static bool stands_alone(const char *s, size_t n, size_t from, size_t to)
+static bool stands_alone(zt_encoder *e, const char *s, size_t n, size_t from, size_t to)
 {
-    size_t unused;
-    return (from == 0 || !is_word(code_before(s, from, &unused))) &&
-           (to >= n || !is_word(zt_utf8_next(s + to, n - to, &unused, NULL)));
+    size_t at = 0;
+    if (from > 0)
+        (void)code_before(s, from, &at);
+    return (from == 0 || !is_word(e, s, n, at)) && (to >= n || !is_word(e, s, n, to));
 }
 
 /* The longest added token of this kind at s + i; NULL. */
-static const zt_added *added_at(const zt_tokenizer *t, bool normalized, const char *s, size_t n,
-                                size_t i)
+static const zt_added *added_at(zt_encoder *e, bool normalized, const char *s, size_t n, size_t i)
 {
+    const zt_tokenizer *t = e->t;
     if (!t->added_first[(unsigned char)s[i]])
         return NULL;
     for (int k = 0; k < t->n_added; k++) {
         const zt_added *a = &t->added[k];
         if (a->normalized == normalized && a->size <= n - i && memcmp(a->text, s + i, a->size) == 0 &&
-            (!a->single_word || stands_alone(s, n, i, i + a->size)))
+            (!a->single_word || stands_alone(e, s, n, i, i + a->size)))
             return a;
     }
     return NULL;
@@ -419,7 +421,7 @@ static zt_status cut_added(zt_encoder *e, bool normalized, const char *s, size_t
 {
     size_t from = 0;
     for (size_t i = 0; i < n;) {
-        const zt_added *a = added_at(e->t, normalized, s, n, i);
+        const zt_added *a = added_at(e, normalized, s, n, i);
         if (!a) {
             i++;
             continue;

@@ -68,6 +68,7 @@ struct zt_tokenizer {
     zt_added *added;
     int n_added;
     bool added_first[256]; /* first bytes of added tokens */
+    pcre2_code *word;      /* a character of words, for added tokens that must stand alone; or NULL */
     zt_norm_step norms[ZT_MAX_STEPS];
     zt_split_step splits[ZT_MAX_STEPS];
     zt_dec_step decs[ZT_MAX_STEPS];

@@ -8,6 +8,10 @@
 static const char byte_level_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
+/* What \w is to the library: letters, marks, digits, joining punctuation. */
+static const char word_pattern[] =
+    "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}]";
+
 typedef struct {
     zt_tokenizer *t;
     const char *origin;
@@ -496,6 +500,8 @@ static zt_status read_added(const reader *r, const json_t *list)
         d->rstrip = json_is_true(json_object_get(a, "rstrip"));
         d->single_word = json_is_true(json_object_get(a, "single_word"));
         d->normalized = json_is_true(json_object_get(a, "normalized"));
+        if (d->single_word && !t->word)
+            ZT_TRY(compile(r, word_pattern, sizeof word_pattern - 1, false, &t->word));
         zt_piece *p = &t->pieces[id];
         char *copy = zt_strdup(text);
         if (!copy)
