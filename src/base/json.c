@@ -3,7 +3,6 @@
 #include "base/file.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static void blank(char *s, size_t n)
 {
@@ -101,13 +100,55 @@ zt_status zt_json_load(const char *path, json_t **out)
     return status;
 }
 
+/* jansson goes on after some failures of its writer, so the first one is kept here. */
+typedef struct {
+    char *text;
+    size_t size, room;
+    zt_status status;
+} growing;
+
+static int add(const char *bytes, size_t n, void *to)
+{
+    growing *g = to;
+    if (g->status == ZT_OK && g->size + n >= g->room) {
+        const size_t room = 2 * (g->size + n) + 256;
+        char *more = zt_realloc(g->text, room);
+        if (more) {
+            g->text = more;
+            g->room = room;
+        } else {
+            g->status = ZT_NOMEM();
+        }
+    }
+    if (g->status != ZT_OK)
+        return -1;
+    memcpy(g->text + g->size, bytes, n);
+    g->size += n;
+    g->text[g->size] = '\0';
+    return 0;
+}
+
+zt_status zt_json_dump(const json_t *j, size_t flags, char **text, size_t *size)
+{
+    growing g = {0};
+    if (json_dump_callback(j, add, &g, flags | JSON_ENCODE_ANY) != 0 && g.status == ZT_OK)
+        g.status = ZT_NOMEM();
+    if (g.status != ZT_OK) {
+        zt_free(g.text);
+        return g.status;
+    }
+    *text = g.text;
+    *size = g.size;
+    return ZT_OK;
+}
+
 zt_status zt_json_save(const char *path, const json_t *j)
 {
-    char *text = json_dumps(j, JSON_INDENT(2) | JSON_ENCODE_ANY);
-    if (!text)
-        return ZT_NOMEM();
-    zt_status status = zt_file_write_all(path, text, strlen(text));
-    free(text); /* jansson's */
+    char *text;
+    size_t size;
+    ZT_TRY(zt_json_dump(j, JSON_INDENT(2), &text, &size));
+    zt_status status = zt_file_write_all(path, text, size);
+    zt_free(text);
     return status;
 }
 

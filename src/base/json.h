@@ -13,6 +13,9 @@ ZT_MUST_USE zt_status zt_json_parse(const char *text, size_t size, const char *o
 ZT_MUST_USE zt_status zt_json_load(const char *path, json_t **out);
 ZT_MUST_USE zt_status zt_json_save(const char *path, const json_t *j); /* atomically, indent 2 */
 
+/* The value as text, zt_malloc'ed and NUL-terminated; flags are jansson's (JSON_COMPACT ...). */
+ZT_MUST_USE zt_status zt_json_dump(const json_t *j, size_t flags, char **text, size_t *size);
+
 /* Members of an object, with a message naming origin and key when the kind is wrong. A missing key
  * leaves *out as it was (set the default before); null counts as missing. */
 ZT_MUST_USE zt_status zt_json_get_i64(const json_t *o, const char *origin, const char *key,

@@ -3,12 +3,35 @@
 #include "base/json.h"
 #include "io/safetensors.h"
 
-#include <stdlib.h>
-
 struct zt_weights_out {
     zt_out *out;
     uint64_t end; /* offset at which the file is complete */
 };
+
+static json_t *list(const int64_t *x, int n)
+{
+    json_t *j = json_array();
+    for (int i = 0; i < n && j; i++)
+        if (json_array_append_new(j, json_integer(x[i])) != 0) {
+            json_decref(j);
+            j = NULL;
+        }
+    return j;
+}
+
+/* NULL when out of memory; so is whatever is made of a NULL. */
+static json_t *entry_json(const zt_tensor *t, uint64_t at)
+{
+    json_t *e = json_object();
+    const int64_t offsets[] = {(int64_t)at, (int64_t)(at + t->bytes)};
+    int bad = json_object_set_new(e, "dtype", json_string(zt_tensor_dtype_name(t->type)));
+    bad |= json_object_set_new(e, "shape", list(t->shape, t->n_dims));
+    bad |= json_object_set_new(e, "data_offsets", list(offsets, 2));
+    if (!bad)
+        return e;
+    json_decref(e);
+    return NULL;
+}
 
 static zt_status header_json(const zt_tensor *t, int n, const char *const *metadata, json_t **out)
 {
@@ -21,18 +44,12 @@ static zt_status header_json(const zt_tensor *t, int n, const char *const *metad
     bad = bad || json_object_set(h, "__metadata__", meta);
     json_decref(meta);
     for (int i = 0; !bad && i < n; i++) {
-        json_t *shape = json_array();
-        for (int d = 0; d < t[i].n_dims; d++)
-            bad = bad || json_array_append_new(shape, json_integer(t[i].shape[d]));
-        json_t *e = json_pack("{s:s, s:o, s:[I, I]}", "dtype", zt_tensor_dtype_name(t[i].type), "shape",
-                              shape, "data_offsets", (json_int_t)at, (json_int_t)(at + t[i].bytes));
-        at += t[i].bytes;
         if (json_object_get(h, t[i].name)) {
-            json_decref(e);
             json_decref(h);
             return ZT_FAIL(ZT_ERR_ARG, "the tensor %s would be written twice", t[i].name);
         }
-        bad = bad || !e || json_object_set_new(h, t[i].name, e);
+        bad = json_object_set_new(h, t[i].name, entry_json(&t[i], at));
+        at += t[i].bytes;
     }
     if (bad) {
         json_decref(h);
@@ -45,10 +62,10 @@ static zt_status header_json(const zt_tensor *t, int n, const char *const *metad
 /* The header padded with blanks, so that the data starts at a multiple of 64. */
 static zt_status write_header(zt_out *out, const json_t *h)
 {
-    char *text = json_dumps(h, JSON_COMPACT);
-    if (!text)
-        return ZT_NOMEM();
-    size_t length = strlen(text), padded = (length + 8 + 63) / 64 * 64 - 8;
+    char *text;
+    size_t length;
+    ZT_TRY(zt_json_dump(h, JSON_COMPACT, &text, &length));
+    const size_t padded = (length + 8 + 63) / 64 * 64 - 8;
     uint8_t size[8];
     for (int i = 0; i < 8; i++)
         size[i] = (uint8_t)((uint64_t)padded >> 8 * i);
@@ -57,7 +74,7 @@ static zt_status write_header(zt_out *out, const json_t *h)
         status = zt_out_write(out, text, length);
     for (; status == ZT_OK && length < padded; length++)
         status = zt_out_write(out, " ", 1);
-    free(text);
+    zt_free(text);
     return status;
 }
 
@@ -161,18 +178,19 @@ zt_status zt_shard_index_write(const char *folder, const zt_tensor *tensors, int
 {
     if (plan->n_shards == 1)
         return ZT_OK;
-    json_t *map = json_object();
+    json_t *index = json_object(), *metadata = json_object(), *map = json_object();
     json_int_t total = 0;
-    int bad = !map;
+    int bad = !index || !metadata || !map;
     for (int i = 0; !bad && i < n; i++) {
         total += (json_int_t)tensors[i].bytes;
         bad = json_object_set_new(map, tensors[i].name, json_string(plan->file[plan->shard_of[i]]));
     }
-    json_t *index = bad ? NULL : json_pack("{s:{s:I}, s:O}", "metadata", "total_size", total,
-                                           "weight_map", map);
+    bad = bad || json_object_set_new(metadata, "total_size", json_integer(total)) ||
+          json_object_set(index, "metadata", metadata) || json_object_set(index, "weight_map", map);
+    json_decref(metadata);
     json_decref(map);
     char *path = zt_path_join(folder, "model.safetensors.index.json");
-    zt_status status = index && path ? zt_json_save(path, index) : ZT_NOMEM();
+    zt_status status = !bad && path ? zt_json_save(path, index) : ZT_NOMEM();
     json_decref(index);
     zt_free(path);
     return status;

@@ -54,6 +54,9 @@ static zt_status start_local(zt_session *s, bool training)
     if (!zt_path_exists(c->model))
         return ZT_FAIL(ZT_ERR_CONFIG, "model: there is no %s here; models are read from disk, not downloaded",
                        c->model);
+    if (!c->from_scratch && !zt_path_is_folder(c->model))
+        return ZT_FAIL(ZT_ERR_CONFIG, "model: %s is a file; weights are read from a folder with config.json and "
+                                      "model.safetensors, or set from_scratch=true", c->model);
     ZT_TRY(zt_model_config_load(c->model, &s->model));
     if (c->dropout >= 0)
         zt_model_config_dropout(&s->model, c->dropout);

@@ -63,7 +63,7 @@ static void faults_have_line_and_column(void **state)
         const char *text, *where;
     } bad[] = {
         {"{\"a\": 1,\n \"b\": x}", "t:2:7: "},
-        {"// c\n/* d\n */ {\"a\" 1}", "t:3:11: "},
+        {"// c\n/* d\n */ {\"a\" 1}", "t:3:10: "},
         {"{\"a\": 1, \"b\": 2, \"a\": 3}", "duplicate object key"},
         {"[1,,]", "t:1:"},
         {"[,]", "t:1:"},
@@ -73,7 +73,7 @@ static void faults_have_line_and_column(void **state)
         {"/* never ends [1]", "t:1:"},
         {"[1] 2", "t:1:"},
         {"[1e999]", "t:1:"},
-        {"[\"\xff\"]", "UTF-8"},
+        {"[\"\xff\"]", "byte 0xff"},
         {"[1 / 2]", "t:1:"},
         {"\"open", "t:1:"},
         {"\"open\\", "t:1:"},
