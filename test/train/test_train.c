@@ -325,7 +325,7 @@ static void bad_input_is_one_clear_line(void **state)
         {"from_scratch=false", ZT_ERR_CONFIG, "from_scratch=true"},
         {"from_scratch=false model=@", ZT_ERR_IO, "config.json"},
         {"data.train=@/missing.txt", ZT_ERR_IO, "missing.txt"},
-        {"data.sequence_length=6000", ZT_ERR_CONFIG, "fewer than one sequence"},
+        {"data.sequence_length=7000", ZT_ERR_CONFIG, "fewer than one sequence"},
         {"train_batch_size=7", ZT_ERR_CONFIG, "train_batch_size 7"},
         {"optimizer.params.lr=nan", ZT_ERR_CONFIG, "optimizer.params.lr"},
         {"optimizer.params.lr=inf", ZT_ERR_CONFIG, "optimizer.params.lr"},
