@@ -9,8 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static int run_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
-    if (!f)
-        return 0;
+    if (!f) return 0;
     if (fseek(f, 0, SEEK_END) != 0) {
         (void)fclose(f);
         return 0;
@@ -20,8 +19,7 @@ static int run_file(const char *path)
     uint8_t *data = malloc(size > 0 ? (size_t)size : 1); /* exact size: sanitizers see overruns */
     size_t got = data && size > 0 ? fread(data, 1, (size_t)size, f) : 0;
     (void)fclose(f);
-    if (data)
-        (void)LLVMFuzzerTestOneInput(data, got);
+    if (data) (void)LLVMFuzzerTestOneInput(data, got);
     free(data);
     return 1;
 }
@@ -37,8 +35,7 @@ int main(int argc, char **argv)
         }
         for (struct dirent *e; (e = readdir(d));) {
             char path[4096];
-            if (e->d_name[0] == '.')
-                continue;
+            if (e->d_name[0] == '.') continue;
             (void)snprintf(path, sizeof path, "%s/%s", argv[i], e->d_name);
             n += run_file(path);
         }

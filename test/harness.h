@@ -44,5 +44,5 @@ static inline void near_at(const char *file, int line, const float *a, const flo
     }
 }
 #define NEAR(a, b, n, bound, floor_) near_at(__FILE__, __LINE__, (a), (b), (n), (bound), (floor_))
-#define SAME_BITS(a, b, bytes) assert_memory_equal((a), (b), (bytes))
+#define SAME_BITS(a, b, bytes)       assert_memory_equal((a), (b), (bytes))
 #endif

@@ -46,8 +46,7 @@ const char *zt_status_text(zt_status code);
 #define ZT_TRY(call)                                                                               \
     do {                                                                                           \
         zt_status zt_st_ = (call);                                                                 \
-        if (zt_st_ != ZT_OK)                                                                       \
-            return zt_pass_at(__FILE__, __LINE__, __func__, zt_st_);                               \
+        if (zt_st_ != ZT_OK) return zt_pass_at(__FILE__, __LINE__, __func__, zt_st_);              \
     } while (0)
 
 /* Leave through the one cleanup label `out`: for functions that hold something. */

@@ -11,13 +11,20 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[ZT_DTYPES] = {
-    [ZT_F32] = {"fp32", 4}, [ZT_BF16] = {"bf16", 2}, [ZT_F16] = {"fp16", 2}, [ZT_I32] = {"int32", 4},
-    [ZT_I64] = {"int64", 8}, [ZT_U8] = {"uint8", 1}, [ZT_I8] = {"int8", 1},  [ZT_F64] = {"fp64", 8},
+    [ZT_F32] = {"fp32", 4},  [ZT_BF16] = {"bf16", 2}, [ZT_F16] = {"fp16", 2},
+    [ZT_I32] = {"int32", 4}, [ZT_I64] = {"int64", 8}, [ZT_U8] = {"uint8", 1},
+    [ZT_I8] = {"int8", 1},   [ZT_F64] = {"fp64", 8},
 };
 
-size_t zt_dtype_bytes(zt_dtype t) { return dtypes[t].bytes; }
+size_t zt_dtype_bytes(zt_dtype t)
+{
+    return dtypes[t].bytes;
+}
 
-const char *zt_dtype_name(zt_dtype t) { return dtypes[t].name; }
+const char *zt_dtype_name(zt_dtype t)
+{
+    return dtypes[t].name;
+}
 
 float zt_f16_to_f32(uint16_t h)
 {
@@ -42,8 +49,7 @@ uint16_t zt_f32_to_f16(float f)
     uint32_t u;
     memcpy(&u, &f, 4);
     uint32_t sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
-    if (a > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00u);
+    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (a >= 0x477ff000u) /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00u);
     if (a < 0x38800000u) { /* subnormal: adding 0.5 makes the FPU round at 2^-24 */
@@ -112,15 +118,30 @@ void zt_store_f32(void *p, zt_dtype t, int64_t i, float x)
 /* ---- allocations ---- */
 static _Thread_local int64_t alloc_fault = -1, io_fault = -1;
 
-static bool counts_down(int64_t *n) { return *n > 0 && --*n == 0; }
+static bool counts_down(int64_t *n)
+{
+    return *n > 0 && --*n == 0;
+}
 
-void zt_fault_alloc(int64_t nth) { alloc_fault = nth; }
+void zt_fault_alloc(int64_t nth)
+{
+    alloc_fault = nth;
+}
 
-void zt_fault_io(int64_t nth) { io_fault = nth; }
+void zt_fault_io(int64_t nth)
+{
+    io_fault = nth;
+}
 
-bool zt_fault_io_hit(void) { return counts_down(&io_fault); }
+bool zt_fault_io_hit(void)
+{
+    return counts_down(&io_fault);
+}
 
-void *zt_malloc(size_t bytes) { return counts_down(&alloc_fault) ? NULL : malloc(bytes ? bytes : 1); }
+void *zt_malloc(size_t bytes)
+{
+    return counts_down(&alloc_fault) ? NULL : malloc(bytes ? bytes : 1);
+}
 
 void *zt_malloc_aligned(size_t bytes)
 {
@@ -148,7 +169,10 @@ char *zt_strndup(const char *s, size_t n)
     return copy;
 }
 
-char *zt_strdup(const char *s) { return zt_strndup(s, strlen(s)); }
+char *zt_strdup(const char *s)
+{
+    return zt_strndup(s, strlen(s));
+}
 
 char *zt_format(const char *fmt, ...)
 {
@@ -157,14 +181,16 @@ char *zt_format(const char *fmt, ...)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, fmt, args);
     char *text = n < 0 ? NULL : zt_malloc((size_t)n + 1);
-    if (text)
-        (void)vsnprintf(text, (size_t)n + 1, fmt, again);
+    if (text) (void)vsnprintf(text, (size_t)n + 1, fmt, again);
     va_end(again);
     va_end(args);
     return text;
 }
 
-void zt_free(void *p) { free(p); }
+void zt_free(void *p)
+{
+    free(p);
+}
 
 /* ---- clock, log ---- */
 double zt_now(void)
@@ -186,8 +212,7 @@ void zt_log_setup(zt_log_level most, int rank)
 void zt_log(zt_log_level level, const char *fmt, ...)
 {
     static const char *const prefix[] = {"error: ", "warning: ", "", ""};
-    if (level > log_most || (level >= ZT_LOG_INFO && log_rank != 0))
-        return;
+    if (level > log_most || (level >= ZT_LOG_INFO && log_rank != 0)) return;
     char text[4096]; /* one write a line, so that ranks do not mix theirs */
     int used = level == ZT_LOG_ERROR && log_rank > 0
                    ? snprintf(text, sizeof text, "%srank %d: ", prefix[level], log_rank)
@@ -197,8 +222,7 @@ void zt_log(zt_log_level level, const char *fmt, ...)
     int n = vsnprintf(text + used, sizeof text - (size_t)used - 1, fmt, args);
     va_end(args);
     size_t length = strnlen(text, sizeof text - 2);
-    if (n < 0)
-        return;
+    if (n < 0) return;
     text[length] = '\n';
     FILE *to = level <= ZT_LOG_WARN ? stderr : stdout;
     (void)fwrite(text, 1, length + 1, to);

@@ -27,8 +27,7 @@ static inline uint16_t zt_f32_to_bf16(float f) /* to nearest even; NaN stays a N
 {
     uint32_t u;
     memcpy(&u, &f, 4);
-    if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)((u >> 16) | 0x40u);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 float zt_f16_to_f32(uint16_t h);
@@ -37,7 +36,7 @@ float zt_load_f32(const void *p, zt_dtype t, int64_t i); /* element i as fp32; s
 void zt_store_f32(void *p, zt_dtype t, int64_t i, float x);
 
 /* ---- small host allocations (strings, tables); big regions come from store/mem.h ------------- */
-void *zt_malloc(size_t bytes); /* NULL when out of memory, or when a test asked for it */
+void *zt_malloc(size_t bytes);         /* NULL when out of memory, or when a test asked for it */
 void *zt_malloc_aligned(size_t bytes); /* at 64 bytes */
 void *zt_calloc(size_t n, size_t bytes);
 void *zt_realloc(void *p, size_t bytes);
@@ -106,5 +105,6 @@ void zt_rng_block(const zt_rng *r, uint64_t block, uint32_t out[4]); /* four wor
 uint32_t zt_rng_u32(const zt_rng *r, uint64_t i);
 float zt_rng_uniform(const zt_rng *r, uint64_t i); /* [0, 1), 24 bits */
 float zt_rng_normal(const zt_rng *r, uint64_t i);  /* Box-Muller on words 2j, 2j+1 of element i */
-uint64_t zt_hash(const void *p, size_t n);         /* FNV-1a, 64 bit */
+void zt_rng_normals(const zt_rng *r, uint64_t first, int64_t n, float *out); /* elements first.. */
+uint64_t zt_hash(const void *p, size_t n);                                   /* FNV-1a, 64 bit */
 #endif

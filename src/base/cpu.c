@@ -24,8 +24,7 @@ static void read_cpu(void)
             uint32_t words[4] = {a, b, c, d};
             memcpy(cpu.brand + (size_t)16 * i, words, 16);
         }
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27))
-        return;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27)) return;
     uint64_t state = enabled_state();
     bool ymm = (state & 6) == 6, zmm = (state & 0xe6) == 0xe6, tiles = (state & 0x60000) == 0x60000;
     cpu.fma = ymm && (c & 1u << 12);
@@ -37,11 +36,13 @@ static void read_cpu(void)
         cpu.avx512_fp16 = cpu.avx512 && (d & 1u << 23);
         cpu.amx_bf16 = tiles && (d & 1u << 22);
     }
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
-        cpu.avx512_bf16 = cpu.avx512 && (a & 1u << 5);
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) cpu.avx512_bf16 = cpu.avx512 && (a & 1u << 5);
 }
 #else
-static void read_cpu(void) { (void)strcpy(cpu.brand, "unknown"); }
+static void read_cpu(void)
+{
+    (void)strcpy(cpu.brand, "unknown");
+}
 #endif
 
 const zt_cpu *zt_cpu_features(void)

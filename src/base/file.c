@@ -13,8 +13,7 @@
 /* Counts as one I/O operation; pretends that it failed when a test asked for it. */
 static bool pretends(void)
 {
-    if (!zt_fault_io_hit())
-        return false;
+    if (!zt_fault_io_hit()) return false;
     errno = EIO;
     return true;
 }
@@ -31,14 +30,14 @@ zt_status zt_pread_all(int fd, const char *path, void *data, size_t size, uint64
     size_t done = 0;
     while (done < size) {
         ssize_t n = pretends() ? -1 : pread(fd, to + done, size - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
+        if (n < 0 && errno == EINTR) continue;
         if (n < 0)
             return ZT_FAIL(ZT_ERR_IO, "reading %zu bytes at %llu of %s: %s", size,
                            (unsigned long long)at, path, strerror(errno));
         if (n == 0)
-            return ZT_FAIL(ZT_ERR_FORMAT, "%s ends at byte %llu, but %llu are needed: it is truncated",
-                           path, (unsigned long long)(at + done), (unsigned long long)(at + size));
+            return ZT_FAIL(ZT_ERR_FORMAT,
+                           "%s ends at byte %llu, but %llu are needed: it is truncated", path,
+                           (unsigned long long)(at + done), (unsigned long long)(at + size));
         done += (size_t)n;
     }
     return ZT_OK;
@@ -48,8 +47,7 @@ static zt_status open_file(const char *path, int *fd, size_t *size)
 {
     struct stat st;
     int f = pretends() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    if (f < 0)
-        return cannot("open", path);
+    if (f < 0) return cannot("open", path);
     if (fstat(f, &st) != 0) {
         zt_status status = cannot("look at", path);
         (void)close(f);
@@ -102,8 +100,7 @@ zt_status zt_map_open(const char *path, zt_map *map)
 
 void zt_map_close(zt_map *map)
 {
-    if (map->data)
-        (void)munmap((void *)(uintptr_t)map->data, map->size);
+    if (map->data) (void)munmap((void *)(uintptr_t)map->data, map->size);
     *map = (zt_map){0};
 }
 
@@ -123,16 +120,15 @@ zt_status zt_pwrite_all(int fd, const char *path, const void *data, size_t size,
     size_t done = 0;
     while (done < size) {
         ssize_t n = pretends() ? -1 : pwrite(fd, from + done, size - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
+        if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             struct statvfs fs;
             int reason = n < 0 ? errno : ENOSPC;
-            double free_mib = fstatvfs(fd, &fs) == 0
-                                  ? (double)fs.f_bavail * (double)fs.f_frsize / 0x1p20
-                                  : -1;
-            return ZT_FAIL(ZT_ERR_IO, "writing %zu bytes at %llu of %s: %s (%.0f MiB are free there)",
-                           size, (unsigned long long)at, path, strerror(reason), free_mib);
+            double free_mib =
+                fstatvfs(fd, &fs) == 0 ? (double)fs.f_bavail * (double)fs.f_frsize / 0x1p20 : -1;
+            return ZT_FAIL(ZT_ERR_IO,
+                           "writing %zu bytes at %llu of %s: %s (%.0f MiB are free there)", size,
+                           (unsigned long long)at, path, strerror(reason), free_mib);
         }
         done += (size_t)n;
     }
@@ -141,8 +137,7 @@ zt_status zt_pwrite_all(int fd, const char *path, const void *data, size_t size,
 
 static void out_free(zt_out *o)
 {
-    if (o->fd >= 0)
-        (void)close(o->fd);
+    if (o->fd >= 0) (void)close(o->fd);
     zt_free(o->path);
     zt_free(o->temporary);
     zt_free(o->buffer);
@@ -152,8 +147,7 @@ static void out_free(zt_out *o)
 zt_status zt_out_open(const char *path, zt_out **out)
 {
     zt_out *o = zt_calloc(1, sizeof *o);
-    if (!o)
-        return ZT_NOMEM();
+    if (!o) return ZT_NOMEM();
     o->fd = -1;
     o->path = zt_strdup(path);
     o->temporary = zt_format("%s.tmp", path);
@@ -182,8 +176,7 @@ static zt_status flush(zt_out *o)
 
 zt_status zt_out_write(zt_out *o, const void *data, size_t size)
 {
-    if (o->used + size > OUT_BUFFER)
-        ZT_TRY(flush(o));
+    if (o->used + size > OUT_BUFFER) ZT_TRY(flush(o));
     if (size >= OUT_BUFFER) {
         ZT_TRY(zt_pwrite_all(o->fd, o->temporary, data, size, o->written));
         o->written += size;
@@ -194,42 +187,21 @@ zt_status zt_out_write(zt_out *o, const void *data, size_t size)
     return ZT_OK;
 }
 
-uint64_t zt_out_offset(const zt_out *o) { return o->written + o->used; }
-
-/* A rename is on disk when its folder is. */
-static zt_status sync_folder_of(const char *path)
+uint64_t zt_out_offset(const zt_out *o)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? zt_strndup(path, slash == path ? 1 : (size_t)(slash - path))
-                         : zt_strdup(".");
-    if (!folder)
-        return ZT_NOMEM();
-    zt_status status = ZT_OK;
-    int fd = pretends() ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        status = cannot("open the folder", folder);
-    else if (pretends() || (fsync(fd) != 0 && errno != EINVAL))
-        status = cannot("sync the folder", folder);
-    if (fd >= 0)
-        (void)close(fd);
-    zt_free(folder);
-    return status;
+    return o->written + o->used;
 }
 
 zt_status zt_out_commit(zt_out **out)
 {
     zt_out *o = *out;
     zt_status status = flush(o);
-    if (status == ZT_OK && (pretends() || fsync(o->fd) != 0))
-        status = cannot("sync", o->temporary);
+    if (status == ZT_OK && (pretends() || fsync(o->fd) != 0)) status = cannot("sync", o->temporary);
     int closed = close(o->fd);
     o->fd = -1;
-    if (status == ZT_OK && closed != 0)
-        status = cannot("close", o->temporary);
-    if (status == ZT_OK)
-        status = zt_path_rename(o->temporary, o->path);
-    if (status != ZT_OK)
-        (void)unlink(o->temporary);
+    if (status == ZT_OK && closed != 0) status = cannot("close", o->temporary);
+    if (status == ZT_OK) status = zt_path_rename(o->temporary, o->path);
+    if (status != ZT_OK) (void)unlink(o->temporary);
     out_free(o);
     *out = NULL;
     return status;
@@ -237,8 +209,7 @@ zt_status zt_out_commit(zt_out **out)
 
 void zt_out_discard(zt_out **out)
 {
-    if (!*out)
-        return;
+    if (!*out) return;
     (void)unlink((*out)->temporary);
     out_free(*out);
     *out = NULL;
@@ -256,11 +227,30 @@ zt_status zt_file_write_all(const char *path, const void *data, size_t size)
     return zt_out_commit(&out);
 }
 
+static zt_status open_folder_of(const char *path, int *fd)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder =
+        slash ? zt_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : zt_strdup(".");
+    if (!folder) return ZT_NOMEM();
+    *fd = pretends() ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    zt_status status = *fd < 0 ? cannot("open the folder", folder) : ZT_OK;
+    zt_free(folder);
+    return status;
+}
+
+/* A rename is on disk when its folder is; the folder is opened first, so that little can fail after. */
 zt_status zt_path_rename(const char *from, const char *to)
 {
+    int folder = -1;
+    zt_status status = ZT_OK;
+    ZT_TRY(open_folder_of(to, &folder));
     if (pretends() || rename(from, to) != 0)
-        return ZT_FAIL(ZT_ERR_IO, "cannot rename %s to %s: %s", from, to, strerror(errno));
-    return sync_folder_of(to);
+        status = ZT_FAIL(ZT_ERR_IO, "cannot rename %s to %s: %s", from, to, strerror(errno));
+    else if (pretends() || (fsync(folder) != 0 && errno != EINVAL))
+        status = cannot("sync the folder of", to);
+    (void)close(folder);
+    return status;
 }
 
 zt_status zt_file_copy(const char *from, const char *to)

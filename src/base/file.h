@@ -32,8 +32,8 @@ ZT_MUST_USE zt_status zt_pwrite_all(int fd, const char *path, const void *data, 
 
 bool zt_path_exists(const char *path);
 bool zt_path_is_folder(const char *path);
-int64_t zt_path_size(const char *path);                  /* -1 when it cannot be told */
-ZT_MUST_USE zt_status zt_folder_make(const char *path);  /* with its parents */
+int64_t zt_path_size(const char *path);                   /* -1 when it cannot be told */
+ZT_MUST_USE zt_status zt_folder_make(const char *path);   /* with its parents */
 ZT_MUST_USE zt_status zt_folder_remove(const char *path); /* with what is in it */
 ZT_MUST_USE zt_status zt_path_rename(const char *from, const char *to); /* and sync the folder */
 ZT_MUST_USE zt_status zt_file_copy(const char *from, const char *to);

@@ -7,20 +7,17 @@
 static void blank(char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (s[i] != '\n')
-            s[i] = ' ';
+        if (s[i] != '\n') s[i] = ' ';
 }
 
 /* The length of the comment at s, 0 if there is none. */
 static size_t comment(const char *s, size_t n)
 {
-    if (n < 2 || s[0] != '/')
-        return 0;
+    if (n < 2 || s[0] != '/') return 0;
     const char *end = s[1] == '/'   ? memchr(s, '\n', n)
                       : s[1] == '*' ? memmem(s + 2, n - 2, "*/", 2)
                                     : s;
-    if (!end)
-        return n;
+    if (!end) return n;
     return (size_t)(end - s) + (s[1] == '*' ? 2 : 0);
 }
 
@@ -42,8 +39,7 @@ static void simplify(char *s, size_t n)
 {
     size_t comma = SIZE_MAX; /* of the last comma that nothing but blanks follows */
     char last = '{';         /* the last character that is not blank */
-    if (n >= 3 && memcmp(s, "\xEF\xBB\xBF", 3) == 0)
-        blank(s, 3); /* byte order mark */
+    if (n >= 3 && memcmp(s, "\xEF\xBB\xBF", 3) == 0) blank(s, 3); /* byte order mark */
     for (size_t i = 0; i < n; i++) {
         const char c = s[i];
         const size_t length = comment(s + i, n - i);
@@ -51,10 +47,8 @@ static void simplify(char *s, size_t n)
             blank(s + i, length);
             i += length - 1;
         }
-        if (length > 0 || (c && strchr(" \t\r\n", c)))
-            continue;
-        if ((c == '}' || c == ']') && comma != SIZE_MAX)
-            s[comma] = ' ';
+        if (length > 0 || (c && strchr(" \t\r\n", c))) continue;
+        if ((c == '}' || c == ']') && comma != SIZE_MAX) s[comma] = ' ';
         comma = c == ',' && !(last && strchr("{[,:", last)) ? i : SIZE_MAX;
         last = c;
         if (c == '"') {
@@ -73,17 +67,16 @@ static void simplify(char *s, size_t n)
 zt_status zt_json_parse(const char *text, size_t size, const char *origin, json_t **out)
 {
     char *copy = zt_malloc(size + 1);
-    if (!copy)
-        return ZT_NOMEM();
+    if (!copy) return ZT_NOMEM();
     memcpy(copy, text, size);
     copy[size] = '\0';
     simplify(copy, size);
     json_error_t error;
-    json_t *j = json_loadb(copy, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL,
-                           &error);
+    json_t *j =
+        json_loadb(copy, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     zt_free(copy);
-    if (!j && json_error_code(&error) == json_error_out_of_memory)
-        return ZT_NOMEM();
+    if (!j && (error.line < 0 || json_error_code(&error) == json_error_out_of_memory))
+        return ZT_NOMEM(); /* mostly no error is told then */
     if (!j)
         return ZT_FAIL(ZT_ERR_FORMAT, "%s:%d:%d: %s", origin, error.line, error.column, error.text);
     *out = j;
@@ -120,8 +113,7 @@ static int add(const char *bytes, size_t n, void *to)
             g->status = ZT_NOMEM();
         }
     }
-    if (g->status != ZT_OK)
-        return -1;
+    if (g->status != ZT_OK) return -1;
     memcpy(g->text + g->size, bytes, n);
     g->size += n;
     g->text[g->size] = '\0';
@@ -144,8 +136,8 @@ zt_status zt_json_dump(const json_t *j, size_t flags, char **text, size_t *size)
 
 zt_status zt_json_save(const char *path, const json_t *j)
 {
-    char *text;
-    size_t size;
+    char *text = NULL;
+    size_t size = 0;
     ZT_TRY(zt_json_dump(j, JSON_INDENT(2), &text, &size));
     zt_status status = zt_file_write_all(path, text, size);
     zt_free(text);
@@ -174,8 +166,7 @@ static json_t *member(const json_t *o, const char *key)
 zt_status zt_json_get_i64(const json_t *o, const char *origin, const char *key, int64_t *out)
 {
     const json_t *j = member(o, key);
-    if (!j)
-        return ZT_OK;
+    if (!j) return ZT_OK;
     if (json_is_real(j)) {
         double x = json_real_value(j);
         if (x == floor(x) && fabs(x) < 0x1p53) {
@@ -183,8 +174,7 @@ zt_status zt_json_get_i64(const json_t *o, const char *origin, const char *key, 
             return ZT_OK;
         }
     }
-    if (!json_is_integer(j))
-        return wrong(origin, key, j, "a whole number");
+    if (!json_is_integer(j)) return wrong(origin, key, j, "a whole number");
     *out = json_integer_value(j);
     return ZT_OK;
 }
@@ -192,10 +182,8 @@ zt_status zt_json_get_i64(const json_t *o, const char *origin, const char *key, 
 zt_status zt_json_get_f64(const json_t *o, const char *origin, const char *key, double *out)
 {
     const json_t *j = member(o, key);
-    if (!j)
-        return ZT_OK;
-    if (!json_is_number(j))
-        return wrong(origin, key, j, "a number");
+    if (!j) return ZT_OK;
+    if (!json_is_number(j)) return wrong(origin, key, j, "a number");
     *out = json_number_value(j);
     return ZT_OK;
 }
@@ -203,10 +191,8 @@ zt_status zt_json_get_f64(const json_t *o, const char *origin, const char *key, 
 zt_status zt_json_get_bool(const json_t *o, const char *origin, const char *key, bool *out)
 {
     const json_t *j = member(o, key);
-    if (!j)
-        return ZT_OK;
-    if (!json_is_boolean(j))
-        return wrong(origin, key, j, "true or false");
+    if (!j) return ZT_OK;
+    if (!json_is_boolean(j)) return wrong(origin, key, j, "true or false");
     *out = json_is_true(j);
     return ZT_OK;
 }
@@ -214,10 +200,8 @@ zt_status zt_json_get_bool(const json_t *o, const char *origin, const char *key,
 zt_status zt_json_get_str(const json_t *o, const char *origin, const char *key, const char **out)
 {
     const json_t *j = member(o, key);
-    if (!j)
-        return ZT_OK;
-    if (!json_is_string(j))
-        return wrong(origin, key, j, "a string");
+    if (!j) return ZT_OK;
+    if (!json_is_string(j)) return wrong(origin, key, j, "a string");
     *out = json_string_value(j);
     return ZT_OK;
 }

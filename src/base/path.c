@@ -36,8 +36,7 @@ char *zt_path_join(const char *a, const char *b)
 /* Counts as one I/O operation; pretends that it failed when a test asked for it. */
 static bool pretends(void)
 {
-    if (!zt_fault_io_hit())
-        return false;
+    if (!zt_fault_io_hit()) return false;
     errno = EIO;
     return true;
 }
@@ -52,18 +51,15 @@ static zt_status make_one(const char *path)
 zt_status zt_folder_make(const char *path)
 {
     char *copy = zt_strdup(path);
-    if (!copy)
-        return ZT_NOMEM();
+    if (!copy) return ZT_NOMEM();
     zt_status status = ZT_OK;
     for (char *p = copy + 1; *copy && *p && status == ZT_OK; p++)
         if (*p == '/') {
             *p = '\0';
-            if (!zt_path_is_folder(copy))
-                status = make_one(copy);
+            if (!zt_path_is_folder(copy)) status = make_one(copy);
             *p = '/';
         }
-    if (status == ZT_OK)
-        status = make_one(copy);
+    if (status == ZT_OK) status = make_one(copy);
     zt_free(copy);
     return status;
 }
@@ -85,13 +81,11 @@ void zt_names_free(char **names)
 static zt_status append(char ***names, size_t *n, const char *name)
 {
     char **more = zt_realloc(*names, (*n + 2) * sizeof *more);
-    if (!more)
-        return ZT_NOMEM();
+    if (!more) return ZT_NOMEM();
     *names = more;
     more[*n] = zt_strdup(name);
     more[*n + 1] = NULL;
-    if (!more[*n])
-        return ZT_NOMEM();
+    if (!more[*n]) return ZT_NOMEM();
     ++*n;
     return ZT_OK;
 }
@@ -99,8 +93,7 @@ static zt_status append(char ***names, size_t *n, const char *name)
 zt_status zt_folder_list(const char *path, char ***names)
 {
     DIR *d = pretends() ? NULL : opendir(path);
-    if (!d)
-        return ZT_FAIL(ZT_ERR_IO, "cannot list the folder %s: %s", path, strerror(errno));
+    if (!d) return ZT_FAIL(ZT_ERR_IO, "cannot list the folder %s: %s", path, strerror(errno));
     char **list = zt_calloc(1, sizeof *list);
     zt_status status = list ? ZT_OK : ZT_NOMEM();
     size_t n = 0;
@@ -121,9 +114,8 @@ zt_status zt_folder_remove(const char *path)
 {
     struct stat st;
     if (lstat(path, &st) != 0)
-        return errno == ENOENT
-                   ? ZT_OK
-                   : ZT_FAIL(ZT_ERR_IO, "cannot look at %s: %s", path, strerror(errno));
+        return errno == ENOENT ? ZT_OK
+                               : ZT_FAIL(ZT_ERR_IO, "cannot look at %s: %s", path, strerror(errno));
     zt_status status = ZT_OK;
     const bool folder = S_ISDIR(st.st_mode);
     if (folder) {
@@ -145,8 +137,7 @@ zt_status zt_path_glob(const char *pattern, char ***names)
 {
     glob_t g;
     int rc = glob(pattern, GLOB_TILDE, NULL, &g);
-    if (rc == GLOB_NOSPACE)
-        return ZT_NOMEM();
+    if (rc == GLOB_NOSPACE) return ZT_NOMEM();
     if (rc != 0) {
         globfree(&g);
         return ZT_FAIL(ZT_ERR_IO, "%s: no such file, and no file matches it as a pattern", pattern);

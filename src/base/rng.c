@@ -40,11 +40,26 @@ float zt_rng_uniform(const zt_rng *r, uint64_t i)
     return (float)(zt_rng_u32(r, i) >> 8) * 0x1p-24f;
 }
 
+/* Box-Muller on a pair of words; the first is moved into (0, 1]. */
+static float normal(uint32_t a, uint32_t b)
+{
+    float u = ((float)(a >> 8) + 1.0f) * 0x1p-24f, v = (float)(int32_t)(b >> 8) * 0x1p-24f;
+    return sqrtf(-2.0f * logf(u)) * cosf(6.2831853f * v);
+}
+
 float zt_rng_normal(const zt_rng *r, uint64_t i)
 {
     uint32_t w[4];
     zt_rng_block(r, i / 2, w);
-    const uint32_t *pair = w + 2 * (i % 2);
-    double u = ((double)pair[0] + 1.0) * 0x1p-32, v = (double)pair[1] * 0x1p-32; /* u in (0, 1] */
-    return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
+    return normal(w[2 * (i % 2)], w[2 * (i % 2) + 1]);
+}
+
+void zt_rng_normals(const zt_rng *r, uint64_t first, int64_t n, float *out)
+{
+    uint32_t w[4];
+    for (int64_t k = 0; k < n; k++) {
+        const uint64_t i = first + (uint64_t)k;
+        if (k == 0 || i % 2 == 0) zt_rng_block(r, i / 2, w);
+        out[k] = normal(w[2 * (i % 2)], w[2 * (i % 2) + 1]);
+    }
 }

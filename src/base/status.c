@@ -10,11 +10,9 @@ static _Thread_local size_t used;
 
 static void frame(const char *file, int line, const char *func)
 {
-    if (used >= sizeof trace - 1)
-        return;
+    if (used >= sizeof trace - 1) return;
     int n = snprintf(trace + used, sizeof trace - used, "  at %s (%s:%d)\n", func, file, line);
-    if (n > 0)
-        used = used + (size_t)n < sizeof trace ? used + (size_t)n : sizeof trace - 1;
+    if (n > 0) used = used + (size_t)n < sizeof trace ? used + (size_t)n : sizeof trace - 1;
 }
 
 zt_status zt_fail_at(const char *file, int line, const char *func, zt_status code, const char *fmt,
@@ -38,9 +36,15 @@ zt_status zt_pass_at(const char *file, int line, const char *func, zt_status cod
     return code;
 }
 
-const char *zt_error_message(void) { return message; }
+const char *zt_error_message(void)
+{
+    return message;
+}
 
-const char *zt_error_trace(void) { return trace; }
+const char *zt_error_trace(void)
+{
+    return trace;
+}
 
 void zt_error_clear(void)
 {

@@ -9,11 +9,9 @@
 static bool is_override(const char *s)
 {
     const char *equals = strchr(s, '=');
-    if (!equals || equals == s || s[0] == '/' || s[0] == '.')
-        return false;
+    if (!equals || equals == s || s[0] == '/' || s[0] == '.') return false;
     for (const char *p = s; p < equals; p++)
-        if (*p == '/' || *p == ' ')
-            return false;
+        if (*p == '/' || *p == ' ') return false;
     return true;
 }
 
@@ -33,7 +31,8 @@ zt_status zt_args_parse(int argc, char **argv, zt_flag *flags, int n_flags, zt_a
         const char *equals = strchr(argv[i], '=');
         const size_t n = equals ? (size_t)(equals - argv[i]) - 2 : strlen(argv[i]) - 2;
         int k = 0;
-        while (k < n_flags && (strlen(flags[k].name) != n || strncmp(flags[k].name, argv[i] + 2, n) != 0))
+        while (k < n_flags &&
+               (strlen(flags[k].name) != n || strncmp(flags[k].name, argv[i] + 2, n) != 0))
             k++;
         if (k == n_flags)
             status = ZT_FAIL(ZT_ERR_ARG, "there is no option %s here; --help lists them", argv[i]);
@@ -60,12 +59,12 @@ void zt_args_free(zt_args *a)
 
 zt_status zt_flag_number(const zt_flag *f, double low, double high, double *out)
 {
-    if (!f->value)
-        return ZT_OK;
+    if (!f->value) return ZT_OK;
     char *end;
     double x = strtod(f->value, &end);
     if (end == f->value || *end || !isfinite(x) || x < low || x > high)
-        return ZT_FAIL(ZT_ERR_ARG, "--%s %s: should be a number from %g to %g", f->name, f->value, low, high);
+        return ZT_FAIL(ZT_ERR_ARG, "--%s %s: should be a number from %g to %g", f->name, f->value,
+                       low, high);
     *out = x;
     return ZT_OK;
 }
@@ -73,15 +72,12 @@ zt_status zt_flag_number(const zt_flag *f, double low, double high, double *out)
 zt_status zt_cli_model_path(const char *path, char **out)
 {
     char *config = zt_path_join(path, "config.json");
-    if (!config)
-        return ZT_NOMEM();
+    if (!config) return ZT_NOMEM();
     zt_status status = ZT_OK;
     *out = NULL;
-    if (zt_path_is_folder(path) && !zt_path_exists(config))
-        status = zt_checkpoint_last(path, out);
+    if (zt_path_is_folder(path) && !zt_path_exists(config)) status = zt_checkpoint_last(path, out);
     zt_free(config);
-    if (status == ZT_OK && !*out && !(*out = zt_strdup(path)))
-        status = ZT_NOMEM();
+    if (status == ZT_OK && !*out && !(*out = zt_strdup(path))) status = ZT_NOMEM();
     return status;
 }
 
@@ -90,14 +86,11 @@ static const char *own_type(const char *model)
 {
     zt_model_config c;
     const char *override = NULL;
-    if (zt_model_config_load(model, &c) != ZT_OK)
-        return NULL;
+    if (zt_model_config_load(model, &c) != ZT_OK) return NULL;
     const char *t = json_string_value(json_object_get(c.source, "torch_dtype"));
     t = t ? t : json_string_value(json_object_get(c.source, "dtype"));
-    if (t && strcmp(t, "bfloat16") == 0)
-        override = "bf16.enabled=true";
-    if (t && strcmp(t, "float16") == 0)
-        override = "fp16.enabled=true";
+    if (t && strcmp(t, "bfloat16") == 0) override = "bf16.enabled=true";
+    if (t && strcmp(t, "float16") == 0) override = "fp16.enabled=true";
     zt_model_config_deinit(&c);
     return override;
 }
@@ -119,8 +112,7 @@ zt_status zt_cli_model_config(const char *model, const zt_args *a, zt_config **o
             given = given || strncmp(a->overrides[i], "bf16", 4) == 0 ||
                     strncmp(a->overrides[i], "fp16", 4) == 0;
         all[n++] = first;
-        if (type && !given)
-            all[n++] = (char *)(uintptr_t)type;
+        if (type && !given) all[n++] = (char *)(uintptr_t)type;
         for (int i = 0; i < a->n_overrides; i++)
             all[n++] = a->overrides[i];
         status = zt_config_load(NULL, n, all, out);

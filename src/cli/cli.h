@@ -8,7 +8,8 @@
 #define ZT_VERSION "0.1.0"
 
 typedef zt_status zt_command_fn(zt_comm *comm, int argc, char **argv);
-zt_command_fn zt_cli_train, zt_cli_eval, zt_cli_generate, zt_cli_plan, zt_cli_inspect, zt_cli_info;
+zt_command_fn zt_cli_train, zt_cli_eval, zt_cli_generate, zt_cli_plan, zt_cli_inspect, zt_cli_info,
+    zt_cli_convert;
 
 /* Sorts arguments into options (--name VALUE, where `names` lists the names that take one), key=value
  * overrides, and the rest. */
@@ -20,7 +21,8 @@ typedef struct {
     char **overrides, **rest;
     int n_overrides, n_rest;
 } zt_args;
-ZT_MUST_USE zt_status zt_args_parse(int argc, char **argv, zt_flag *flags, int n_flags, zt_args *out);
+ZT_MUST_USE zt_status zt_args_parse(int argc, char **argv, zt_flag *flags, int n_flags,
+                                    zt_args *out);
 void zt_args_free(zt_args *a);
 ZT_MUST_USE zt_status zt_flag_number(const zt_flag *f, double low, double high, double *out);
 /* A folder that is an output_dir stands for its last checkpoint. zt_free it. */

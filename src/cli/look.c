@@ -36,12 +36,12 @@ static zt_status show_weights(const char *path)
 static zt_status show_state(const char *folder)
 {
     char *path = zt_path_join(folder, "trainer_state.json");
-    if (!path)
-        return ZT_NOMEM();
+    if (!path) return ZT_NOMEM();
     json_t *j = NULL;
     zt_status status = zt_path_exists(path) ? zt_json_load(path, &j) : ZT_OK;
     if (j)
-        (void)printf("checkpoint at step %lld after %lld samples and %lld tokens, optimizer %s, saved by %lld "
+        (void)printf("checkpoint at step %lld after %lld samples and %lld tokens, optimizer %s, "
+                     "saved by %lld "
                      "ranks\n",
                      (long long)json_integer_value(json_object_get(j, "global_step")),
                      (long long)json_integer_value(json_object_get(j, "samples_seen")),
@@ -57,27 +57,27 @@ static zt_status show_model(const char *folder)
 {
     zt_model_config c;
     ZT_TRY(zt_model_config_load(folder, &c));
-    (void)printf("%s: %lld layers, width %lld, %lld heads (%lld key/value) of %lld, hidden %lld, vocabulary "
-                 "%lld, %lld positions, %s head\n",
-                 c.model_type, (long long)c.layers, (long long)c.width, (long long)c.heads,
-                 (long long)c.kv_heads, (long long)c.head_dim, (long long)c.ff, (long long)c.vocab,
-                 (long long)c.max_positions, c.tied ? "tied" : "own");
+    (void)printf(
+        "%s: %lld layers, width %lld, %lld heads (%lld key/value) of %lld, hidden %lld, vocabulary "
+        "%lld, %lld positions, %s head\n",
+        c.model_type, (long long)c.layers, (long long)c.width, (long long)c.heads,
+        (long long)c.kv_heads, (long long)c.head_dim, (long long)c.ff, (long long)c.vocab,
+        (long long)c.max_positions, c.tied ? "tied" : "own");
     zt_graph *g = NULL;
     zt_status status = zt_model_build(&c, &g);
-    if (status == ZT_OK)
-        (void)printf("%lld parameters\n", (long long)zt_graph_numel(g, false));
+    if (status == ZT_OK) (void)printf("%lld parameters\n", (long long)zt_graph_numel(g, false));
     zt_graph_destroy(&g);
     zt_model_config_deinit(&c);
     ZT_TRY(status);
     ZT_TRY(show_state(folder));
     char *tokenizer = zt_path_join(folder, "tokenizer.json");
     zt_tokenizer *t = NULL;
-    status = !tokenizer ? ZT_NOMEM()
+    status = !tokenizer                  ? ZT_NOMEM()
              : zt_path_exists(tokenizer) ? zt_tokenizer_load(tokenizer, &t)
                                          : ZT_OK;
     if (t)
-        (void)printf("tokenizer: %s, begin %d, end %d\n", zt_tokenizer_describe(t), zt_tokenizer_bos(t),
-                     zt_tokenizer_eos(t));
+        (void)printf("tokenizer: %s, begin %d, end %d\n", zt_tokenizer_describe(t),
+                     zt_tokenizer_bos(t), zt_tokenizer_eos(t));
     zt_tokenizer_free(&t);
     zt_free(tokenizer);
     return status;
@@ -95,8 +95,7 @@ static zt_status show_tokens(const char *path)
     zt_tokens t;
     int32_t magic = 0;
     ZT_TRY(zt_map_open(path, &map));
-    if (map.size >= 4)
-        memcpy(&magic, map.data, 4);
+    if (map.size >= 4) memcpy(&magic, map.data, 4);
     const bool bin = magic == 20240520 || magic == 20240801;
     zt_status status =
         zt_tokens_parse(map.data, map.size, bin ? ZT_SOURCE_BIN : ZT_SOURCE_UINT16, path, &t);
@@ -104,8 +103,8 @@ static zt_status show_tokens(const char *path)
     for (int64_t i = 0; status == ZT_OK && i < t.n; i++)
         top = zt_token_at(&t, i) > top ? zt_token_at(&t, i) : top;
     if (status == ZT_OK) {
-        (void)printf("%s: %lld tokens of %d bytes, largest id %d; first:", bin ? "token shard" : "bare tokens",
-                     (long long)t.n, t.width, top);
+        (void)printf("%s: %lld tokens of %d bytes, largest id %d; first:",
+                     bin ? "token shard" : "bare tokens", (long long)t.n, t.width, top);
         for (int64_t i = 0; i < t.n && i < 16; i++)
             (void)printf(" %d", zt_token_at(&t, i));
         (void)puts("");
@@ -120,36 +119,30 @@ static zt_status show_cache(const char *path)
     zt_cache c;
     uint64_t key = 0;
     ZT_TRY(zt_map_open(path, &map));
-    if (map.size >= 16)
-        memcpy(&key, map.data + 8, 8);
+    if (map.size >= 16) memcpy(&key, map.data + 8, 8);
     zt_status status = zt_cache_parse(map.data, map.size, key, path, &c);
     if (status == ZT_OK)
-        (void)printf("token cache: %lld documents, %lld tokens of %d bytes\n", (long long)c.n_documents,
-                     (long long)c.tokens.n, c.tokens.width);
+        (void)printf("token cache: %lld documents, %lld tokens of %d bytes\n",
+                     (long long)c.n_documents, (long long)c.tokens.n, c.tokens.width);
     zt_map_close(&map);
     return status;
 }
 
 static zt_status inspect(const char *path)
 {
-    if (!zt_path_exists(path))
-        return ZT_FAIL(ZT_ERR_IO, "%s: no such file or folder", path);
+    if (!zt_path_exists(path)) return ZT_FAIL(ZT_ERR_IO, "%s: no such file or folder", path);
     if (zt_path_is_folder(path)) {
         char *model;
         ZT_TRY(zt_cli_model_path(path, &model));
         (void)printf("%s\n", model);
         zt_status status = show_model(model);
-        if (status == ZT_OK)
-            status = show_weights(model);
+        if (status == ZT_OK) status = show_weights(model);
         zt_free(model);
         return status;
     }
-    if (ends_with(path, ".safetensors"))
-        return show_weights(path);
-    if (ends_with(path, ".tokens"))
-        return show_cache(path);
-    if (ends_with(path, ".bin"))
-        return show_tokens(path);
+    if (ends_with(path, ".safetensors")) return show_weights(path);
+    if (ends_with(path, ".tokens")) return show_cache(path);
+    if (ends_with(path, ".bin")) return show_tokens(path);
     return ZT_FAIL(ZT_ERR_ARG, "%s is no model folder, .safetensors, .bin or .tokens file", path);
 }
 
@@ -158,8 +151,7 @@ zt_status zt_cli_inspect(zt_comm *comm, int argc, char **argv)
     zt_args a;
     ZT_TRY(zt_args_parse(argc, argv, NULL, 0, &a));
     zt_status status = a.n_rest == 1 ? ZT_OK : ZT_FAIL(ZT_ERR_ARG, "usage: zeroth inspect PATH");
-    if (status == ZT_OK && zt_comm_rank(comm) == 0)
-        status = inspect(a.rest[0]);
+    if (status == ZT_OK && zt_comm_rank(comm) == 0) status = inspect(a.rest[0]);
     zt_args_free(&a);
     return status;
 }
@@ -170,11 +162,12 @@ zt_status zt_cli_info(zt_comm *comm, int argc, char **argv)
     zt_args a;
     ZT_TRY(zt_args_parse(argc, argv, &f, 1, &a));
     zt_args_free(&a);
-    if (zt_comm_rank(comm) != 0)
-        return ZT_OK;
+    if (zt_comm_rank(comm) != 0) return ZT_OK;
     if (strcmp(f.value, "markdown") == 0) {
-        (void)puts("# Configuration\n\nOne JSON file; comments and trailing commas are accepted. Any option can be "
-                   "overridden on the\ncommand line by `key=value`. This page is printed by `zeroth info --format "
+        (void)puts("# Configuration\n\nOne JSON file; comments and trailing commas are accepted. "
+                   "Any option can be "
+                   "overridden on the\ncommand line by `key=value`. This page is printed by "
+                   "`zeroth info --format "
                    "markdown`.");
         zt_config_write_docs(stdout, true);
         return ZT_OK;
@@ -183,10 +176,10 @@ zt_status zt_cli_info(zt_comm *comm, int argc, char **argv)
     const zt_kernels *k;
     ZT_TRY(zt_kernels_cpu(NULL, &k));
     (void)printf("zeroth %s\n", ZT_VERSION);
-    (void)printf("CPU: %s, %d cores;%s%s%s%s%s%s%s\n", cpu->brand, zt_cpu_count(), cpu->avx2 ? " AVX2" : "",
-                 cpu->fma ? " FMA" : "", cpu->f16c ? " F16C" : "", cpu->avx512 ? " AVX-512" : "",
-                 cpu->avx512_bf16 ? " AVX512-BF16" : "", cpu->avx512_fp16 ? " AVX512-FP16" : "",
-                 cpu->amx_bf16 ? " AMX-BF16" : "");
+    (void)printf("CPU: %s, %d cores;%s%s%s%s%s%s%s\n", cpu->brand, zt_cpu_count(),
+                 cpu->avx2 ? " AVX2" : "", cpu->fma ? " FMA" : "", cpu->f16c ? " F16C" : "",
+                 cpu->avx512 ? " AVX-512" : "", cpu->avx512_bf16 ? " AVX512-BF16" : "",
+                 cpu->avx512_fp16 ? " AVX512-FP16" : "", cpu->amx_bf16 ? " AMX-BF16" : "");
     (void)printf("kernels: %s; products: %s\n", k->name, zt_kernels_products());
     (void)printf("ranks: %d on %d hosts, %s\n", zt_comm_size(comm), zt_comm_nodes(comm),
                  zt_comm_transport(comm));

@@ -16,11 +16,14 @@ static const struct {
      "Trains or fine-tunes a model. Alone, or on many ranks:\n"
      "    zeroth train config.json\n"
      "    mpirun -n 4 zeroth train config.json zero_optimization.stage=3\n"
-     "The configuration has DeepSpeed's key names; zeroth info lists every option. SIGTERM, SIGINT or SIGUSR1\n"
-     "saves a checkpoint and ends; resume_from_checkpoint=true goes on from the last one. (mpirun kills its\n"
+     "The configuration has DeepSpeed's key names; zeroth info lists every option. SIGTERM, SIGINT "
+     "or SIGUSR1\n"
+     "saves a checkpoint and ends; resume_from_checkpoint=true goes on from the last one. (mpirun "
+     "kills its\n"
      "ranks one second after a SIGTERM: send SIGUSR1, or raise odls_base_sigkill_timeout.)\n"},
     {"eval", zt_cli_eval, "MODEL FILE... [key=value ...]",
-     "Loss and perplexity of a model (a Hugging Face folder, or a training run's output_dir) on files:\n"
+     "Loss and perplexity of a model (a Hugging Face folder, or a training run's output_dir) on "
+     "files:\n"
      "    zeroth eval models/SmolLM2-135M held.txt data.sequence_length=1024\n"},
     {"generate", zt_cli_generate, "MODEL --prompt TEXT [options] [key=value ...]",
      "Continues a text. Greedy unless a temperature is given.\n"
@@ -35,7 +38,12 @@ static const struct {
      "    zeroth plan config.json --ranks 64 zero_optimization.stage=3\n"
      "    zeroth plan --zero-table     the ZeRO paper's tables of memory by formula\n"},
     {"inspect", zt_cli_inspect, "PATH",
-     "What is in a model folder, a checkpoint, a .safetensors file, a .bin token shard, a token cache.\n"},
+     "What is in a model folder, a checkpoint, a .safetensors file, a .bin token shard, a token "
+     "cache.\n"},
+    {"convert", zt_cli_convert, "MODEL.gguf FOLDER [--dtype bf16|fp16|fp32]",
+     "Makes a Hugging Face folder of a GGUF file (GPT-2, Llama family, Qwen2; F32, F16, BF16, "
+     "Q8_0, Q4_0, Q4_1,\n"
+     "Q5_0, Q5_1, Q4_K, Q5_K, Q6_K): weights, config.json and tokenizer.json.\n"},
     {"info", zt_cli_info, "[--format text|markdown]",
      "Version, CPU, kernels, MPI, and every option with its default and meaning.\n"},
 };
@@ -43,10 +51,12 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void usage(FILE *f)
 {
-    (void)fprintf(f, "zeroth %s: trains transformer language models that do not fit in memory.\n\n", ZT_VERSION);
+    (void)fprintf(f, "zeroth %s: trains transformer language models that do not fit in memory.\n\n",
+                  ZT_VERSION);
     for (int i = 0; i < COMMANDS; i++)
         (void)fprintf(f, "  zeroth %s %s\n", commands[i].name, commands[i].usage);
-    (void)fprintf(f, "\nzeroth COMMAND --help tells more about a command. --debug before a command shows where a "
+    (void)fprintf(f, "\nzeroth COMMAND --help tells more about a command. --debug before a command "
+                     "shows where a "
                      "failure came from.\n");
 }
 
@@ -70,11 +80,9 @@ static void catch_signals(void)
  * 0 speaks for all. */
 static void report(zt_comm *comm, zt_status status, bool debug)
 {
-    if (status == ZT_ERR_PEER && comm && zt_comm_rank(comm) > 0 && !debug)
-        return;
+    if (status == ZT_ERR_PEER && comm && zt_comm_rank(comm) > 0 && !debug) return;
     zt_log(ZT_LOG_ERROR, "%s", zt_error_message());
-    if (debug)
-        (void)fprintf(stderr, "%s (%s)\n", zt_error_trace(), zt_status_text(status));
+    if (debug) (void)fprintf(stderr, "%s (%s)\n", zt_error_trace(), zt_status_text(status));
 }
 
 static int run(int c, int argc, char **argv, bool debug)
@@ -113,7 +121,8 @@ int main(int argc, char **argv)
         usage(stderr);
         return 2;
     }
-    if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0 || strcmp(argv[at], "help") == 0) {
+    if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0 ||
+        strcmp(argv[at], "help") == 0) {
         usage(stdout);
         return 0;
     }
@@ -122,15 +131,16 @@ int main(int argc, char **argv)
         return 0;
     }
     for (int c = 0; c < COMMANDS; c++) {
-        if (strcmp(argv[at], commands[c].name) != 0)
-            continue;
+        if (strcmp(argv[at], commands[c].name) != 0) continue;
         for (int i = at + 1; i < argc; i++)
             if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-                (void)printf("zeroth %s %s\n\n%s", commands[c].name, commands[c].usage, commands[c].help);
+                (void)printf("zeroth %s %s\n\n%s", commands[c].name, commands[c].usage,
+                             commands[c].help);
                 return 0;
             }
         return run(c, argc - at - 1, argv + at + 1, debug);
     }
-    (void)fprintf(stderr, "error: there is no command \"%s\"; zeroth --help lists them\n", argv[at]);
+    (void)fprintf(stderr, "error: there is no command \"%s\"; zeroth --help lists them\n",
+                  argv[at]);
     return 2;
 }

@@ -18,8 +18,7 @@ zt_status zt_cli_train(zt_comm *comm, int argc, char **argv)
     else
         status = zt_config_load(a.rest[0], a.n_overrides, a.overrides, &c);
     status = zt_comm_agree(comm, status);
-    if (status == ZT_OK)
-        status = zt_train(comm, c);
+    if (status == ZT_OK) status = zt_train(comm, c);
     zt_config_free(&c);
     zt_args_free(&a);
     return status;
@@ -32,14 +31,12 @@ static zt_status evaluate(zt_comm *comm, zt_config *c)
     int64_t targets = 0;
     ZT_TRY(zt_comm_agree(comm, zt_config_batch(c, zt_comm_size(comm))));
     zt_status status = zt_session_start(comm, c, false, &s);
+    if (status == ZT_OK) status = zt_session_data(&s, false);
     if (status == ZT_OK)
-        status = zt_session_data(&s, false);
-    if (status == ZT_OK)
-        status = zt_comm_agree(comm, zt_session_plan(&s, zt_comm_size(comm), zt_comm_rank(comm), false));
-    if (status == ZT_OK)
-        status = zt_session_weights(&s);
-    if (status == ZT_OK)
-        status = zt_session_evaluate(&s, c->eval_max_samples, &loss, &targets);
+        status =
+            zt_comm_agree(comm, zt_session_plan(&s, zt_comm_size(comm), zt_comm_rank(comm), false));
+    if (status == ZT_OK) status = zt_session_weights(&s);
+    if (status == ZT_OK) status = zt_session_evaluate(&s, c->eval_max_samples, &loss, &targets);
     if (status == ZT_OK)
         zt_log(ZT_LOG_INFO, "loss %.6f  perplexity %.4f  over %lld tokens", loss, exp(loss),
                (long long)targets);
@@ -60,8 +57,7 @@ zt_status zt_cli_eval(zt_comm *comm, int argc, char **argv)
     for (int i = 1; i < a.n_rest && status == ZT_OK; i++) {
         char **more = zt_realloc(c->validation.items, (size_t)(c->validation.n + 1) * sizeof *more);
         char *copy = zt_strdup(a.rest[i]);
-        if (more)
-            c->validation.items = more;
+        if (more) c->validation.items = more;
         if (!more || !copy) {
             zt_free(copy);
             status = ZT_NOMEM();
@@ -70,8 +66,7 @@ zt_status zt_cli_eval(zt_comm *comm, int argc, char **argv)
         }
     }
     status = zt_comm_agree(comm, status);
-    if (status == ZT_OK)
-        status = evaluate(comm, c);
+    if (status == ZT_OK) status = evaluate(comm, c);
     zt_config_free(&c);
     zt_args_free(&a);
     return status;
@@ -87,7 +82,7 @@ static void print_text(void *arg, const char *text)
 zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
 {
     enum { PROMPT, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED, FLAGS };
-    zt_flag f[FLAGS] = {{"prompt", ""},   {"max-new-tokens", NULL}, {"temperature", NULL},
+    zt_flag f[FLAGS] = {{"prompt", ""},  {"max-new-tokens", NULL}, {"temperature", NULL},
                         {"top-k", NULL}, {"top-p", NULL},          {"seed", NULL}};
     zt_args a;
     zt_config *c = NULL;
@@ -95,20 +90,15 @@ zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
     ZT_TRY(zt_args_parse(argc, argv, f, FLAGS, &a));
     zt_status status = ZT_OK;
     if (a.n_rest != 1)
-        status = ZT_FAIL(ZT_ERR_ARG, "usage: zeroth generate MODEL --prompt TEXT [options]; see zeroth "
-                                     "generate --help");
-    if (status == ZT_OK)
-        status = zt_flag_number(&f[TOKENS], 1, 1e7, &tokens);
-    if (status == ZT_OK)
-        status = zt_flag_number(&f[TEMPERATURE], 0, 1e3, &temperature);
-    if (status == ZT_OK)
-        status = zt_flag_number(&f[TOP_K], 0, 1e7, &top_k);
-    if (status == ZT_OK)
-        status = zt_flag_number(&f[TOP_P], 1e-9, 1, &top_p);
-    if (status == ZT_OK)
-        status = zt_flag_number(&f[SEED], 0, 1e15, &seed);
-    if (status == ZT_OK)
-        status = zt_cli_model_config(a.rest[0], &a, &c);
+        status =
+            ZT_FAIL(ZT_ERR_ARG, "usage: zeroth generate MODEL --prompt TEXT [options]; see zeroth "
+                                "generate --help");
+    if (status == ZT_OK) status = zt_flag_number(&f[TOKENS], 1, 1e7, &tokens);
+    if (status == ZT_OK) status = zt_flag_number(&f[TEMPERATURE], 0, 1e3, &temperature);
+    if (status == ZT_OK) status = zt_flag_number(&f[TOP_K], 0, 1e7, &top_k);
+    if (status == ZT_OK) status = zt_flag_number(&f[TOP_P], 1e-9, 1, &top_p);
+    if (status == ZT_OK) status = zt_flag_number(&f[SEED], 0, 1e15, &seed);
+    if (status == ZT_OK) status = zt_cli_model_config(a.rest[0], &a, &c);
     if (status == ZT_OK && (f[TOP_K].value || f[TOP_P].value) && !f[TEMPERATURE].value)
         temperature = 1;
     status = zt_comm_agree(comm, status);
@@ -122,8 +112,7 @@ zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
                              .seed = (uint64_t)seed,
                              .echo = true};
         status = zt_generate(comm, c, &o, print_text, NULL);
-        if (status == ZT_OK && zt_comm_rank(comm) == 0)
-            (void)puts("");
+        if (status == ZT_OK && zt_comm_rank(comm) == 0) (void)puts("");
     }
     zt_config_free(&c);
     zt_args_free(&a);

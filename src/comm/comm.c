@@ -1,7 +1,7 @@
 /* comm.c - the collectives, written once over messages between two ranks: everyone sends straight to
  * everyone, and sums are made by the receiver in the order of ranks. */
-#include "comm/transport.h"
 #include "comm/sum.h"
+#include "comm/transport.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -62,17 +62,15 @@ void zt_comm_set_nodes(zt_comm *c, const int *node)
 zt_status zt_comm_self(zt_comm **out)
 {
     ZT_TRY(zt_comm_make(NULL, NULL, 0, 1, out));
-    (void)snprintf((*out)->name, sizeof (*out)->name, "single");
+    (void)snprintf((*out)->name, sizeof(*out)->name, "single");
     return ZT_OK;
 }
 
 void zt_comm_destroy(zt_comm **comm)
 {
     zt_comm *c = *comm;
-    if (!c)
-        return;
-    if (c->t)
-        c->t->destroy(c);
+    if (!c) return;
+    if (c->t) c->t->destroy(c);
     zt_request *lists[] = {c->free_list, c->active};
     for (int i = 0; i < 2; i++)
         for (zt_request *r = lists[i], *next; r; r = next) {
@@ -87,30 +85,53 @@ void zt_comm_destroy(zt_comm **comm)
 
 void zt_comm_abort(zt_comm *c, int exit_code)
 {
-    if (c && c->t && c->t->abort)
-        c->t->abort(c, exit_code);
+    if (c && c->t && c->t->abort) c->t->abort(c, exit_code);
 }
 
-int zt_comm_rank(const zt_comm *c) { return c->rank; }
+int zt_comm_rank(const zt_comm *c)
+{
+    return c->rank;
+}
 
-int zt_comm_size(const zt_comm *c) { return c->size; }
+int zt_comm_size(const zt_comm *c)
+{
+    return c->size;
+}
 
-int zt_comm_nodes(const zt_comm *c) { return c->nodes; }
+int zt_comm_nodes(const zt_comm *c)
+{
+    return c->nodes;
+}
 
-int zt_comm_local_size(const zt_comm *c) { return c->local_size; }
+int zt_comm_local_size(const zt_comm *c)
+{
+    return c->local_size;
+}
 
-const char *zt_comm_transport(const zt_comm *c) { return c->name; }
+const char *zt_comm_transport(const zt_comm *c)
+{
+    return c->name;
+}
 
-void zt_comm_set_timeout(zt_comm *c, double seconds) { c->timeout = seconds; }
+void zt_comm_set_timeout(zt_comm *c, double seconds)
+{
+    c->timeout = seconds;
+}
 
 void zt_comm_set_label(zt_comm *c, const char *label)
 {
     (void)snprintf(c->label, sizeof c->label, "%s", label);
 }
 
-const zt_comm_count *zt_comm_counts(const zt_comm *c) { return c->counts; }
+const zt_comm_count *zt_comm_counts(const zt_comm *c)
+{
+    return c->counts;
+}
 
-void zt_comm_counts_reset(zt_comm *c) { memset(c->counts, 0, sizeof c->counts); }
+void zt_comm_counts_reset(zt_comm *c)
+{
+    memset(c->counts, 0, sizeof c->counts);
+}
 
 /* ---- requests ---- */
 static zt_status request(zt_comm *c, zt_count_kind kind, const char *name, zt_request **out)
@@ -120,8 +141,7 @@ static zt_status request(zt_comm *c, zt_count_kind kind, const char *name, zt_re
         c->free_list = r->next;
     } else {
         r = zt_calloc(1, sizeof *r);
-        if (!r)
-            return ZT_NOMEM();
+        if (!r) return ZT_NOMEM();
     }
     r->comm = c;
     r->kind = kind;
@@ -130,8 +150,7 @@ static zt_status request(zt_comm *c, zt_count_kind kind, const char *name, zt_re
     r->sum = false;
     r->prev = NULL;
     r->next = c->active;
-    if (c->active)
-        c->active->prev = r;
+    if (c->active) c->active->prev = r;
     c->active = r;
     *out = r;
     return ZT_OK;
@@ -144,8 +163,7 @@ static void recycle(zt_request *r)
         r->prev->next = r->next;
     else
         c->active = r->next;
-    if (r->next)
-        r->next->prev = r->prev;
+    if (r->next) r->next->prev = r->prev;
     r->next = c->free_list;
     c->free_list = r;
 }
@@ -158,8 +176,7 @@ static zt_status message(zt_request *r, bool is_send, int peer, int tag, const v
         if (r->n == r->room) {
             int room = r->room ? 2 * r->room : 8;
             zt_message *more = zt_realloc(r->messages, (size_t)room * sizeof *more);
-            if (!more)
-                return ZT_NOMEM();
+            if (!more) return ZT_NOMEM();
             r->messages = more;
             r->room = room;
         }
@@ -189,8 +206,7 @@ static zt_status advance(zt_request *r)
 {
     for (int i = 0; i < r->n && r->n_done < r->n; i++) {
         zt_message *m = &r->messages[i];
-        if (m->done)
-            continue;
+        if (m->done) continue;
         ZT_TRY(r->comm->t->test(r->comm, m));
         r->n_done += m->done;
     }
@@ -210,7 +226,10 @@ static zt_status advance(zt_request *r)
     return ZT_OK;
 }
 
-bool zt_request_done(const zt_request *r) { return !r || (r->n_done == r->n && !r->sum); }
+bool zt_request_done(const zt_request *r)
+{
+    return !r || (r->n_done == r->n && !r->sum);
+}
 
 zt_status zt_comm_progress(zt_comm *c)
 {
@@ -229,16 +248,14 @@ static zt_status lost(const zt_request *r, int peer, const char *how)
 static int waited_for(const zt_request *r)
 {
     for (int i = 0; i < r->n; i++)
-        if (!r->messages[i].done)
-            return r->messages[i].peer;
+        if (!r->messages[i].done) return r->messages[i].peer;
     return -1;
 }
 
 /* Spins a little, then leaves the core to others: ranks may be more than cores. */
 static void pause_after(int round)
 {
-    if (round < 64)
-        return;
+    if (round < 64) return;
     if (round < 4096) {
         (void)sched_yield();
         return;
@@ -250,17 +267,14 @@ static void pause_after(int round)
 zt_status zt_wait(zt_comm *c, zt_request **req)
 {
     zt_request *r = *req;
-    if (!r)
-        return ZT_OK;
+    if (!r) return ZT_OK;
     double start = zt_now();
     zt_status status = ZT_OK;
     for (int round = 0; status == ZT_OK; round++) {
         int before = r->n_done;
         status = zt_comm_progress(c);
-        if (zt_request_done(r))
-            break;
-        if (r->n_done != before)
-            round = 0;
+        if (zt_request_done(r)) break;
+        if (r->n_done != before) round = 0;
         pause_after(round);
         if (status == ZT_OK && round % 256 == 255) {
             int gone = c->t->lost_peer ? c->t->lost_peer(c) : -1;
@@ -272,8 +286,7 @@ zt_status zt_wait(zt_comm *c, zt_request **req)
     }
     c->counts[r->kind].wait_seconds += zt_now() - start;
     *req = NULL;
-    if (status == ZT_OK)
-        recycle(r);
+    if (status == ZT_OK) recycle(r);
     return status; /* after a failure messages may still be under way: the request is not reused */
 }
 
@@ -283,11 +296,9 @@ zt_status zt_all_gather_start(zt_comm *c, const void *send, void *recv, int64_t 
 {
     const size_t bytes = (size_t)count * zt_dtype_bytes(type);
     char *mine = (char *)recv + (size_t)c->rank * bytes;
-    if (bytes && mine != send)
-        memmove(mine, send, bytes);
+    if (bytes && mine != send) memmove(mine, send, bytes);
     *req = NULL;
-    if (c->size == 1)
-        return ZT_OK;
+    if (c->size == 1) return ZT_OK;
     zt_request *r = NULL;
     ZT_TRY(request(c, ZT_COUNT_GATHER, "all_gather", &r));
     const int tag = tag_of(c);
@@ -335,10 +346,8 @@ zt_status zt_reduce_scatter_start(zt_comm *c, const void *send, void *recv, int6
 static zt_status small(zt_comm *c, const char *name, const void *send, void *recv, size_t bytes)
 {
     char *mine = (char *)recv + (size_t)c->rank * bytes;
-    if (bytes && mine != send)
-        memmove(mine, send, bytes);
-    if (c->size == 1 || bytes == 0)
-        return ZT_OK;
+    if (bytes && mine != send) memmove(mine, send, bytes);
+    if (c->size == 1 || bytes == 0) return ZT_OK;
     zt_request *r = NULL;
     ZT_TRY(request(c, ZT_COUNT_SMALL, name, &r));
     const int tag = tag_of(c);
@@ -346,8 +355,7 @@ static zt_status small(zt_comm *c, const char *name, const void *send, void *rec
         if (p != c->rank)
             ZT_TRY(message(r, false, p, tag, (char *)recv + (size_t)p * bytes, bytes));
     for (int p = 0; p < c->size; p++)
-        if (p != c->rank)
-            ZT_TRY(message(r, true, p, tag, mine, bytes));
+        if (p != c->rank) ZT_TRY(message(r, true, p, tag, mine, bytes));
     return zt_wait(c, &r);
 }
 
@@ -359,8 +367,7 @@ zt_status zt_all_gather_bytes(zt_comm *c, const void *send, void *recv, size_t b
 zt_status zt_comm_barrier(zt_comm *c)
 {
     char mine = 0, *all = zt_malloc((size_t)c->size);
-    if (!all)
-        return ZT_NOMEM();
+    if (!all) return ZT_NOMEM();
     zt_status status = small(c, "barrier", &mine, all, 1);
     zt_free(all);
     return status;
@@ -370,8 +377,7 @@ zt_status zt_comm_barrier(zt_comm *c)
 #define ALL_REDUCE(name, ctype, fold)                                                              \
     zt_status name(zt_comm *c, ctype *x, int n)                                                    \
     {                                                                                              \
-        if (c->size == 1)                                                                          \
-            return ZT_OK;                                                                          \
+        if (c->size == 1) return ZT_OK;                                                            \
         ctype fixed[256], *all = fixed;                                                            \
         if ((size_t)n * (size_t)c->size > 256 &&                                                   \
             !(all = zt_malloc((size_t)n * (size_t)c->size * sizeof *all)))                         \
@@ -384,8 +390,7 @@ zt_status zt_comm_barrier(zt_comm *c)
                 fold;                                                                              \
             }                                                                                      \
         }                                                                                          \
-        if (all != fixed)                                                                          \
-            zt_free(all);                                                                          \
+        if (all != fixed) zt_free(all);                                                            \
         return status;                                                                             \
     }
 ALL_REDUCE(zt_all_reduce_sum_f64, double, x[i] += y)
@@ -394,16 +399,13 @@ ALL_REDUCE(zt_all_reduce_max_i64, int64_t, x[i] = y > x[i] ? y : x[i])
 
 zt_status zt_broadcast(zt_comm *c, void *data, size_t bytes, int root)
 {
-    if (c->size == 1 || bytes == 0)
-        return ZT_OK;
+    if (c->size == 1 || bytes == 0) return ZT_OK;
     zt_request *r = NULL;
     ZT_TRY(request(c, ZT_COUNT_SMALL, "broadcast", &r));
     const int tag = tag_of(c);
-    if (c->rank != root)
-        ZT_TRY(message(r, false, root, tag, data, bytes));
+    if (c->rank != root) ZT_TRY(message(r, false, root, tag, data, bytes));
     for (int p = 0; p < c->size && c->rank == root; p++)
-        if (p != root)
-            ZT_TRY(message(r, true, p, tag, data, bytes));
+        if (p != root) ZT_TRY(message(r, true, p, tag, data, bytes));
     return zt_wait(c, &r);
 }
 
@@ -415,18 +417,14 @@ typedef struct {
 
 zt_status zt_comm_agree(zt_comm *c, zt_status mine)
 {
-    if (c->size == 1)
-        return mine;
+    if (c->size == 1) return mine;
     verdict own = {.status = mine};
-    if (mine != ZT_OK)
-        (void)snprintf(own.text, sizeof own.text, "%s", zt_error_message());
+    if (mine != ZT_OK) (void)snprintf(own.text, sizeof own.text, "%s", zt_error_message());
     verdict *all = zt_malloc((size_t)c->size * sizeof *all);
-    if (!all)
-        return ZT_NOMEM();
+    if (!all) return ZT_NOMEM();
     zt_status status = small(c, "agree", &own, all, sizeof own);
     for (int r = 0; r < c->size && status == ZT_OK; r++) {
-        if (all[r].status == ZT_OK)
-            continue;
+        if (all[r].status == ZT_OK) continue;
         status = mine != ZT_OK ? mine : ZT_FAIL(ZT_ERR_PEER, "rank %d: %s", r, all[r].text);
         break;
     }
@@ -438,13 +436,14 @@ zt_status zt_comm_check_same(zt_comm *c, const char *what, const void *data, siz
 {
     uint64_t hash = zt_hash(data, bytes);
     uint64_t *all = zt_malloc((size_t)c->size * sizeof *all);
-    if (!all)
-        return ZT_NOMEM();
+    if (!all) return ZT_NOMEM();
     zt_status status = small(c, "check_same", &hash, all, sizeof hash);
     for (int r = 1; r < c->size && status == ZT_OK; r++)
         if (all[r] != all[0])
-            status = ZT_FAIL(ZT_ERR_CONFIG, "%s differs between rank 0 and rank %d; start all ranks "
-                                            "with the same", what, r);
+            status = ZT_FAIL(ZT_ERR_CONFIG,
+                             "%s differs between rank 0 and rank %d; start all ranks "
+                             "with the same",
+                             what, r);
     zt_free(all);
     return status;
 }

@@ -29,7 +29,8 @@ int zt_comm_rank(const zt_comm *comm);
 int zt_comm_size(const zt_comm *comm);
 int zt_comm_nodes(const zt_comm *comm);      /* hosts, by shared memory */
 int zt_comm_local_size(const zt_comm *comm); /* ranks on this rank's host */
-const char *zt_comm_transport(const zt_comm *comm); /* "MPI (Open MPI 4.1.4)", "threads", "single" */
+const char *
+zt_comm_transport(const zt_comm *comm); /* "MPI (Open MPI 4.1.4)", "threads", "single" */
 
 /* Seconds that a wait may see no progress of its peers before it fails with ZT_ERR_PEER naming
  * rank, step and operation; default 600; 0 = for ever. Local. */

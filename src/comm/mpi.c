@@ -9,8 +9,8 @@ static const struct {
     const char *name;
     bool is_size;
 } launcher[] = {
-    {"OMPI_COMM_WORLD_SIZE", true}, {"PMI_SIZE", true},      {"SLURM_STEP_NUM_TASKS", true},
-    {"MV2_COMM_WORLD_SIZE", true},  {"PMIX_RANK", false},    {"PMI_RANK", false},
+    {"OMPI_COMM_WORLD_SIZE", true}, {"PMI_SIZE", true},     {"SLURM_STEP_NUM_TASKS", true},
+    {"MV2_COMM_WORLD_SIZE", true},  {"PMIX_RANK", false},   {"PMI_RANK", false},
     {"SLURM_PROCID", false},        {"PALS_RANKID", false},
 };
 
@@ -33,9 +33,11 @@ zt_status zt_comm_world(int *argc, char ***argv, zt_comm **out)
     (void)argv;
     int n = promised_ranks();
     if (n > 1)
-        return ZT_FAIL(ZT_ERR_CONFIG,
-                       "the launcher started %d ranks, but this program was built without MPI: each "
-                       "would train alone; build with -DZT_MPI=ON", n);
+        return ZT_FAIL(
+            ZT_ERR_CONFIG,
+            "the launcher started %d ranks, but this program was built without MPI: each "
+            "would train alone; build with -DZT_MPI=ON",
+            n);
     return zt_comm_self(out);
 }
 #else
@@ -43,8 +45,7 @@ zt_status zt_comm_world(int *argc, char ***argv, zt_comm **out)
 
 static zt_status check(zt_comm *c, int rc, const char *what, int peer)
 {
-    if (rc == MPI_SUCCESS)
-        return ZT_OK;
+    if (rc == MPI_SUCCESS) return ZT_OK;
     char text[MPI_MAX_ERROR_STRING];
     int n = 0;
     (void)MPI_Error_string(rc, text, &n);
@@ -58,10 +59,9 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a request fits");
 static zt_status start(zt_comm *c, zt_message *m)
 {
     MPI_Request r;
-    int rc = m->is_send ? MPI_Isend(m->data, (int)m->bytes, MPI_BYTE, m->peer, m->tag,
-                                    MPI_COMM_WORLD, &r)
-                        : MPI_Irecv(m->data, (int)m->bytes, MPI_BYTE, m->peer, m->tag,
-                                    MPI_COMM_WORLD, &r);
+    int rc = m->is_send
+                 ? MPI_Isend(m->data, (int)m->bytes, MPI_BYTE, m->peer, m->tag, MPI_COMM_WORLD, &r)
+                 : MPI_Irecv(m->data, (int)m->bytes, MPI_BYTE, m->peer, m->tag, MPI_COMM_WORLD, &r);
     memcpy(&m->u, &r, sizeof r);
     return check(c, rc, m->is_send ? "start sending" : "start receiving", m->peer);
 }
@@ -79,8 +79,8 @@ static zt_status test(zt_comm *c, zt_message *m)
     int got = 0;
     if (m->done && !m->is_send && MPI_Get_count(&s, MPI_BYTE, &got) == MPI_SUCCESS &&
         (size_t)got != m->bytes)
-        return ZT_FAIL(ZT_ERR_COMM, "rank %d sent %d bytes where rank %d waits for %zu", m->peer, got,
-                       c->rank, m->bytes);
+        return ZT_FAIL(ZT_ERR_COMM, "rank %d sent %d bytes where rank %d waits for %zu", m->peer,
+                       got, c->rank, m->bytes);
     return ZT_OK;
 }
 
@@ -103,17 +103,13 @@ static zt_status find_hosts(zt_comm *c)
 {
     MPI_Comm host;
     int lowest = c->rank, all = 0, *node = zt_calloc((size_t)c->size, sizeof *node);
-    if (!node)
-        return ZT_NOMEM();
-    int rc = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &host);
-    if (rc == MPI_SUCCESS)
-        rc = MPI_Allreduce(&lowest, &all, 1, MPI_INT, MPI_MIN, host);
-    if (rc == MPI_SUCCESS)
-        rc = MPI_Allgather(&all, 1, MPI_INT, node, 1, MPI_INT, MPI_COMM_WORLD);
-    if (rc == MPI_SUCCESS)
-        rc = MPI_Comm_free(&host);
-    if (rc == MPI_SUCCESS)
-        zt_comm_set_nodes(c, node);
+    if (!node) return ZT_NOMEM();
+    int rc =
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &host);
+    if (rc == MPI_SUCCESS) rc = MPI_Allreduce(&lowest, &all, 1, MPI_INT, MPI_MIN, host);
+    if (rc == MPI_SUCCESS) rc = MPI_Allgather(&all, 1, MPI_INT, node, 1, MPI_INT, MPI_COMM_WORLD);
+    if (rc == MPI_SUCCESS) rc = MPI_Comm_free(&host);
+    if (rc == MPI_SUCCESS) zt_comm_set_nodes(c, node);
     zt_free(node);
     return check(c, rc, "find out who shares a host", c->rank);
 }
@@ -131,10 +127,11 @@ zt_status zt_comm_world(int *argc, char ***argv, zt_comm **out)
     (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (promised > 1 && size == 1) {
         (void)MPI_Finalize();
-        return ZT_FAIL(ZT_ERR_CONFIG,
-                       "the launcher started %d ranks, but MPI knows of one: each would train alone; "
-                       "use the mpirun of the MPI that this program was built with, or srun --mpi=pmix",
-                       promised);
+        return ZT_FAIL(
+            ZT_ERR_CONFIG,
+            "the launcher started %d ranks, but MPI knows of one: each would train alone; "
+            "use the mpirun of the MPI that this program was built with, or srun --mpi=pmix",
+            promised);
     }
     ZT_TRY(zt_comm_make(&mpi, NULL, rank, size, out));
     char version[MPI_MAX_LIBRARY_VERSION_STRING];

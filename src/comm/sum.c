@@ -59,9 +59,13 @@ INLINE void sum_body(const zt_sum *s)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void sum_avx2(const zt_sum *s) { sum_body(s); }
+__attribute__((target("avx2"))) static void sum_avx2(const zt_sum *s)
+{
+    sum_body(s);
+}
 
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))) static void sum_avx512(const zt_sum *s)
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))) static void
+sum_avx512(const zt_sum *s)
 {
     sum_body(s);
 }

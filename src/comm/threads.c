@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct {
     int size;
-    box *boxes; /* by receiver */
+    box *boxes;        /* by receiver */
     atomic_int failed; /* 1 + rank of the first that ended with an error */
 } world;
 
@@ -33,8 +33,7 @@ typedef struct {
 static zt_status start(zt_comm *c, zt_message *m)
 {
     place *p = c->self;
-    if (!m->is_send)
-        return ZT_OK;
+    if (!m->is_send) return ZT_OK;
     box *b = &p->w->boxes[m->peer];
     zt_status status = ZT_OK;
     (void)pthread_mutex_lock(&b->lock);
@@ -60,8 +59,7 @@ static zt_status start(zt_comm *c, zt_message *m)
 static bool is_taken(const box *b, int from, int64_t number)
 {
     for (int i = 0; i < b->n; i++)
-        if (b->notes[i].from == from && b->notes[i].number == number)
-            return false;
+        if (b->notes[i].from == from && b->notes[i].number == number) return false;
     return true;
 }
 
@@ -78,11 +76,10 @@ static zt_status test(zt_comm *c, zt_message *m)
     zt_status status = ZT_OK;
     for (int i = 0; i < b->n && !m->done; i++) {
         const note t = b->notes[i];
-        if (t.from != m->peer || t.tag != m->tag)
-            continue;
+        if (t.from != m->peer || t.tag != m->tag) continue;
         if (t.bytes != m->bytes)
-            status = ZT_FAIL(ZT_ERR_COMM, "rank %d sent %zu bytes where rank %d waits for %zu", t.from,
-                             t.bytes, c->rank, m->bytes);
+            status = ZT_FAIL(ZT_ERR_COMM, "rank %d sent %zu bytes where rank %d waits for %zu",
+                             t.from, t.bytes, c->rank, m->bytes);
         else
             memcpy(m->data, t.data, t.bytes);
         b->n--;
@@ -130,8 +127,7 @@ static zt_status join_world(world *w, int rank, zt_comm **comm)
     }
     *p = (place){w, sent};
     int *nodes = zt_calloc((size_t)w->size, sizeof *nodes);
-    if (nodes)
-        zt_comm_set_nodes(*comm, nodes);
+    if (nodes) zt_comm_set_nodes(*comm, nodes);
     zt_free(nodes);
     (void)snprintf((*comm)->name, ZT_NAME, "threads");
     return ZT_OK;
@@ -142,8 +138,7 @@ static void *run(void *arg)
     job *j = arg;
     zt_comm *comm = NULL;
     j->status = join_world(j->w, j->rank, &comm);
-    if (j->status == ZT_OK)
-        j->status = j->fn(comm, j->arg);
+    if (j->status == ZT_OK) j->status = j->fn(comm, j->arg);
     if (j->status != ZT_OK) {
         int none = 0;
         (void)atomic_compare_exchange_strong(&j->w->failed, &none, j->rank + 1);
@@ -156,8 +151,7 @@ static void *run(void *arg)
 static zt_status run_jobs(world *w, job *jobs, zt_rank_fn *fn, void *arg)
 {
     pthread_t *ids = zt_calloc((size_t)w->size, sizeof *ids);
-    if (!ids)
-        return ZT_NOMEM();
+    if (!ids) return ZT_NOMEM();
     int started = 0;
     zt_status status = ZT_OK;
     for (; started < w->size && status == ZT_OK; started++) {
@@ -186,8 +180,7 @@ zt_status zt_comm_run_threads(int n, zt_rank_fn *fn, void *arg)
     zt_status status = w.boxes && jobs ? ZT_OK : ZT_NOMEM();
     for (int i = 0; i < n && status == ZT_OK; i++)
         (void)pthread_mutex_init(&w.boxes[i].lock, NULL);
-    if (status == ZT_OK)
-        status = run_jobs(&w, jobs, fn, arg);
+    if (status == ZT_OK) status = run_jobs(&w, jobs, fn, arg);
     for (int i = 0; w.boxes && jobs && i < n; i++) {
         zt_free(w.boxes[i].notes);
         (void)pthread_mutex_destroy(&w.boxes[i].lock);

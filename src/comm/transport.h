@@ -10,9 +10,9 @@ typedef struct {
     char *data;
     size_t bytes;
     union {
-        void *handle;    /* MPI_Request by value where it is a pointer */
-        int number;      /* or an int */
-        int64_t posted;  /* threads: place in the queue */
+        void *handle;   /* MPI_Request by value where it is a pointer */
+        int number;     /* or an int */
+        int64_t posted; /* threads: place in the queue */
     } u;
 } zt_message;
 

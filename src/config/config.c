@@ -32,8 +32,7 @@ static void clear(zt_strings *s)
 static int find(const char *key)
 {
     for (int i = 0; i < zt_n_options; i++)
-        if (strcmp(zt_options[i].key, key) == 0)
-            return i;
+        if (strcmp(zt_options[i].key, key) == 0) return i;
     return -1;
 }
 
@@ -48,16 +47,14 @@ static bool is_section(const char *key)
 {
     size_t n = strlen(key);
     for (int i = 0; i < zt_n_options; i++)
-        if (strncmp(zt_options[i].key, key, n) == 0 && zt_options[i].key[n] == '.')
-            return true;
+        if (strncmp(zt_options[i].key, key, n) == 0 && zt_options[i].key[n] == '.') return true;
     return false;
 }
 
 static const char *without_alias(const char *key, bool is_object)
 {
     for (int i = 0; i < zt_n_aliases; i++)
-        if (!is_object && strcmp(zt_aliases[i].key, key) == 0)
-            return zt_aliases[i].is;
+        if (!is_object && strcmp(zt_aliases[i].key, key) == 0) return zt_aliases[i].is;
     return key;
 }
 
@@ -67,8 +64,7 @@ static int distance(const char *a, const char *b)
     enum { MOST = 96 };
     int row[MOST + 1];
     size_t n = strlen(b);
-    if (n > MOST || strlen(a) > MOST)
-        return MOST;
+    if (n > MOST || strlen(a) > MOST) return MOST;
     for (size_t j = 0; j <= n; j++)
         row[j] = (int)j;
     for (size_t i = 1; a[i - 1]; i++) {
@@ -111,9 +107,9 @@ static const char *nearest(const char *key)
 /* ---- values ---- */
 static char *as_text(const json_t *v)
 {
-    if (json_is_string(v))
-        return zt_strdup(json_string_value(v));
-    char *dump = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT), *text = dump ? zt_strdup(dump) : NULL;
+    if (json_is_string(v)) return zt_strdup(json_string_value(v));
+    char *dump = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT),
+         *text = dump ? zt_strdup(dump) : NULL;
     free(dump);
     return text;
 }
@@ -130,8 +126,7 @@ static zt_status parse_number(const zt_option *o, const char *text, double *x)
     *x = strtod(text, &end);
     if (end == text || *end || !isfinite(*x))
         return bad_value(o, text, o->kind == ZT_OPT_INT ? "a whole number" : "a finite number");
-    if (o->kind == ZT_OPT_INT && *x != floor(*x))
-        return bad_value(o, text, "a whole number");
+    if (o->kind == ZT_OPT_INT && *x != floor(*x)) return bad_value(o, text, "a whole number");
     if ((o->low != 0 || o->high != 0) && (*x < o->low || *x > o->high))
         return ZT_FAIL(ZT_ERR_CONFIG, "%s = %s: should be from %g to %g (%s)", o->key, text, o->low,
                        o->high, o->meaning);
@@ -143,11 +138,9 @@ static bool among(const char *choices, const char *text)
     size_t n = strlen(text);
     for (const char *p = choices;; p++) {
         size_t length = strcspn(p, "|");
-        if (length == n && strncmp(p, text, n) == 0)
-            return true;
+        if (length == n && strncmp(p, text, n) == 0) return true;
         p += length;
-        if (!*p)
-            return false;
+        if (!*p) return false;
     }
 }
 
@@ -173,8 +166,7 @@ static zt_status set_text(zt_config *c, const zt_option *o, const char *text)
         if (o->choices && !among(o->choices, text))
             return ZT_FAIL(ZT_ERR_CONFIG, "%s = %s: there are %s", o->key, text, o->choices);
         char *copy = zt_strdup(text);
-        if (!copy)
-            return ZT_NOMEM();
+        if (!copy) return ZT_NOMEM();
         zt_free(*(char **)at);
         *(char **)at = copy;
         return ZT_OK;
@@ -197,7 +189,8 @@ static zt_status set_list(zt_config *c, const zt_option *o, const json_t *list)
     size_t i;
     const json_t *v;
     clear(to);
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         if (json_is_array(v) || json_is_object(v))
             return ZT_FAIL(ZT_ERR_CONFIG, "%s: should be a list of plain values", o->key);
         ZT_TRY(push(to, as_text(v)));
@@ -220,8 +213,7 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
         return set_list(c, o, v);
     }
     char *text = as_text(v);
-    if (!text)
-        return ZT_NOMEM();
+    if (!text) return ZT_NOMEM();
     zt_status status = ZT_OK;
     if (o->effect == ZT_OPT_NO_EFFECT) {
         if (!c->given[i])
@@ -248,19 +240,19 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
 {
     const char *name;
     json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)object, name, v) {
+    json_object_foreach((json_t *)(uintptr_t)object, name, v)
+    {
         char *full = zt_format("%s%s%s", prefix, *prefix ? "." : "", name);
-        if (!full)
-            return ZT_NOMEM();
+        if (!full) return ZT_NOMEM();
         const char *key = without_alias(full, json_is_object(v));
         zt_status status;
         if (json_is_object(v) && find(key) < 0) {
-            if (strcmp(key, "bfloat16") == 0)
-                key = "bf16";
-            status = is_section(key) ? read_object(c, key, v)
-                                     : ZT_FAIL(ZT_ERR_CONFIG,
-                                               "%s: there is no section \"%s\"; did you mean \"%s\"?",
-                                               c->path ? c->path : "command line", key, nearest(key));
+            if (strcmp(key, "bfloat16") == 0) key = "bf16";
+            status =
+                is_section(key)
+                    ? read_object(c, key, v)
+                    : ZT_FAIL(ZT_ERR_CONFIG, "%s: there is no section \"%s\"; did you mean \"%s\"?",
+                              c->path ? c->path : "command line", key, nearest(key));
         } else {
             status = set_value(c, key, v);
         }
@@ -276,15 +268,14 @@ static zt_status override(zt_config *c, const char *text)
     if (!equals || equals == text)
         return ZT_FAIL(ZT_ERR_CONFIG,
                        "\"%s\" is not understood: overrides are key=value, for example "
-                       "zero_optimization.stage=2", text);
+                       "zero_optimization.stage=2",
+                       text);
     char *key = zt_strndup(text, (size_t)(equals - text));
-    if (!key)
-        return ZT_NOMEM();
+    if (!key) return ZT_NOMEM();
     json_error_t e;
     json_t *v = json_loads(equals + 1, JSON_DECODE_ANY, &e);
-    if (!v)
-        v = json_string(equals + 1);
-    zt_status status = !v                 ? ZT_FAIL(ZT_ERR_CONFIG, "%s: the value is not UTF-8", key)
+    if (!v) v = json_string(equals + 1);
+    zt_status status = !v ? ZT_FAIL(ZT_ERR_CONFIG, "%s: the value is not UTF-8", key)
                        : json_is_object(v) ? read_object(c, key, v)
                                            : set_value(c, without_alias(key, false), v);
     json_decref(v);
@@ -313,8 +304,7 @@ static zt_status check(zt_config *c)
         return ZT_FAIL(ZT_ERR_CONFIG, "optimizer.params.nesterov needs momentum and no dampening");
     if (c->max_steps < 0 && c->epochs == 0)
         return ZT_FAIL(ZT_ERR_CONFIG, "max_steps or num_train_epochs must say how long to train");
-    if (!c->overlap_comm)
-        c->prefetch = 0;
+    if (!c->overlap_comm) c->prefetch = 0;
     return ZT_OK;
 }
 
@@ -325,8 +315,7 @@ static zt_status load(zt_config *c, const char *path, int n, char *const *overri
             ZT_TRY(set_text(c, &zt_options[i], zt_options[i].fallback));
     if (path) {
         c->path = zt_strdup(path);
-        if (!c->path)
-            return ZT_NOMEM();
+        if (!c->path) return ZT_NOMEM();
         json_t *j = NULL;
         ZT_TRY(zt_json_load(path, &j));
         zt_status status = json_is_object(j)
@@ -343,8 +332,7 @@ static zt_status load(zt_config *c, const char *path, int n, char *const *overri
 zt_status zt_config_load(const char *path, int n_overrides, char *const *overrides, zt_config **out)
 {
     zt_config *c = zt_calloc(1, sizeof *c);
-    if (!c)
-        return ZT_NOMEM();
+    if (!c) return ZT_NOMEM();
     c->given = zt_calloc((size_t)zt_n_options, sizeof *c->given);
     zt_status status = c->given ? load(c, path, n_overrides, overrides) : ZT_NOMEM();
     if (status != ZT_OK)
@@ -357,15 +345,12 @@ zt_status zt_config_load(const char *path, int n_overrides, char *const *overrid
 void zt_config_free(zt_config **config)
 {
     zt_config *c = *config;
-    if (!c)
-        return;
+    if (!c) return;
     for (int i = 0; i < zt_n_options; i++) {
         const zt_option *o = &zt_options[i];
         void *at = (char *)c + o->offset;
-        if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_STRING)
-            zt_free(*(char **)at);
-        if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_LIST)
-            clear(at);
+        if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_STRING) zt_free(*(char **)at);
+        if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_LIST) clear(at);
     }
     clear(&c->notes);
     zt_free(c->given);
@@ -380,8 +365,7 @@ zt_status zt_config_batch(zt_config *c, int ranks)
     int64_t micro = c->micro_batch, steps = c->accumulation;
     if (all && all % ranks == 0 && !micro && steps && all % (steps * ranks) == 0)
         micro = all / (steps * ranks);
-    if (all && micro && !steps && all % (micro * ranks) == 0)
-        steps = all / (micro * ranks);
+    if (all && micro && !steps && all % (micro * ranks) == 0) steps = all / (micro * ranks);
     if (all && !micro && !steps && all % ranks == 0) {
         micro = all / ranks;
         steps = 1;
@@ -389,18 +373,22 @@ zt_status zt_config_batch(zt_config *c, int ranks)
     micro = micro || all ? micro : 1;
     steps = steps || all ? steps : 1;
     if (micro < 1 || steps < 1 || (all && all != micro * steps * ranks))
-        return ZT_FAIL(ZT_ERR_CONFIG,
-                       "train_batch_size %lld is not train_micro_batch_size_per_gpu %lld x "
-                       "gradient_accumulation_steps %lld x %d ranks; leave one of the three out, or make "
-                       "the product fit",
-                       (long long)all, (long long)c->micro_batch, (long long)c->accumulation, ranks);
+        return ZT_FAIL(
+            ZT_ERR_CONFIG,
+            "train_batch_size %lld is not train_micro_batch_size_per_gpu %lld x "
+            "gradient_accumulation_steps %lld x %d ranks; leave one of the three out, or make "
+            "the product fit",
+            (long long)all, (long long)c->micro_batch, (long long)c->accumulation, ranks);
     c->micro_batch = micro;
     c->accumulation = steps;
     c->train_batch_size = micro * steps * ranks;
     return ZT_OK;
 }
 
-zt_dtype zt_config_type(const zt_config *c) { return c->bf16 ? ZT_BF16 : c->fp16 ? ZT_F16 : ZT_F32; }
+zt_dtype zt_config_type(const zt_config *c)
+{
+    return c->bf16 ? ZT_BF16 : c->fp16 ? ZT_F16 : ZT_F32;
+}
 
 /* ---- printing ---- */
 static void print_value(FILE *f, const zt_config *c, const zt_option *o)
@@ -433,12 +421,10 @@ char *zt_config_canonical(const zt_config *c, bool given_only)
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
-    if (!f)
-        return NULL;
+    if (!f) return NULL;
     for (int i = 0; i < zt_n_options; i++) {
         const zt_option *o = &zt_options[i];
-        if (o->effect != ZT_OPT_HONOURED || (given_only && !c->given[i]))
-            continue;
+        if (o->effect != ZT_OPT_HONOURED || (given_only && !c->given[i])) continue;
         (void)fprintf(f, "%s = ", o->key);
         print_value(f, c, o);
         (void)fputc('\n', f);
@@ -454,7 +440,8 @@ static void print_option(FILE *f, const zt_option *o, bool markdown)
 {
     static const char *const kinds[] = {"true, false", "whole number", "number", "text", "list"};
     if (!markdown) {
-        (void)fprintf(f, "  %-52s %-14s %s\n", o->key, *o->fallback ? o->fallback : "-", o->meaning);
+        (void)fprintf(f, "  %-52s %-14s %s\n", o->key, *o->fallback ? o->fallback : "-",
+                      o->meaning);
         return;
     }
     (void)fprintf(f, "| `%s` | ", o->key);
@@ -477,22 +464,21 @@ void zt_config_write_docs(FILE *f, bool markdown)
     for (int e = ZT_OPT_HONOURED; e <= ZT_OPT_LIMITED; e++) {
         (void)fprintf(f, markdown ? "\n## %s\n\n" : "\n%s:\n", titles[e]);
         if (markdown)
-            (void)fputs(e == ZT_OPT_HONOURED ? "| key | values | default | meaning |\n|---|---|---|---|\n"
-                        : e == ZT_OPT_NO_EFFECT
-                            ? "| key | why |\n|---|---|\n"
-                            : "| key | value | why |\n|---|---|---|\n",
+            (void)fputs(e == ZT_OPT_HONOURED
+                            ? "| key | values | default | meaning |\n|---|---|---|---|\n"
+                        : e == ZT_OPT_NO_EFFECT ? "| key | why |\n|---|---|\n"
+                                                : "| key | value | why |\n|---|---|---|\n",
                         f);
         for (int i = 0; i < zt_n_options; i++) {
             const zt_option *o = &zt_options[i];
-            if ((int)o->effect != e)
-                continue;
+            if ((int)o->effect != e) continue;
             if (e == ZT_OPT_HONOURED || !markdown)
                 print_option(f, o, markdown);
             else if (e == ZT_OPT_NO_EFFECT)
                 (void)fprintf(f, "| `%s` | %s |\n", o->key, o->meaning);
             else
-                (void)fprintf(f, "| `%s` | %s | %s |\n", o->key, *o->choices ? o->choices : "(absent)",
-                              o->meaning);
+                (void)fprintf(f, "| `%s` | %s | %s |\n", o->key,
+                              *o->choices ? o->choices : "(absent)", o->meaning);
         }
     }
 }

@@ -7,26 +7,46 @@
 #define BIG       9e15
 
 #define STRING(key, field, fallback, meaning)                                                      \
-    {key, ZT_OPT_STRING, AT(field), fallback, 0, 0, NULL, meaning, ZT_OPT_HONOURED}
+    {                                                                                              \
+        key, ZT_OPT_STRING, AT(field), fallback, 0, 0, NULL, meaning, ZT_OPT_HONOURED              \
+    }
 #define CHOICE(key, field, fallback, choices, meaning)                                             \
-    {key, ZT_OPT_STRING, AT(field), fallback, 0, 0, choices, meaning, ZT_OPT_HONOURED}
+    {                                                                                              \
+        key, ZT_OPT_STRING, AT(field), fallback, 0, 0, choices, meaning, ZT_OPT_HONOURED           \
+    }
 #define LIST(key, field, meaning)                                                                  \
-    {key, ZT_OPT_LIST, AT(field), "", 0, 0, NULL, meaning, ZT_OPT_HONOURED}
+    {                                                                                              \
+        key, ZT_OPT_LIST, AT(field), "", 0, 0, NULL, meaning, ZT_OPT_HONOURED                      \
+    }
 #define BOOL(key, field, fallback, meaning)                                                        \
-    {key, ZT_OPT_BOOL, AT(field), fallback, 0, 0, NULL, meaning, ZT_OPT_HONOURED}
+    {                                                                                              \
+        key, ZT_OPT_BOOL, AT(field), fallback, 0, 0, NULL, meaning, ZT_OPT_HONOURED                \
+    }
 #define INT(key, field, fallback, low, high, meaning)                                              \
-    {key, ZT_OPT_INT, AT(field), fallback, low, high, NULL, meaning, ZT_OPT_HONOURED}
+    {                                                                                              \
+        key, ZT_OPT_INT, AT(field), fallback, low, high, NULL, meaning, ZT_OPT_HONOURED            \
+    }
 #define REAL(key, field, fallback, low, high, meaning)                                             \
-    {key, ZT_OPT_REAL, AT(field), fallback, low, high, NULL, meaning, ZT_OPT_HONOURED}
-#define NOTHING(key, why) {key, ZT_OPT_STRING, 0, "", 0, 0, NULL, why, ZT_OPT_NO_EFFECT}
-#define ONLY(key, choices, why) {key, ZT_OPT_STRING, 0, "", 0, 0, choices, why, ZT_OPT_LIMITED}
+    {                                                                                              \
+        key, ZT_OPT_REAL, AT(field), fallback, low, high, NULL, meaning, ZT_OPT_HONOURED           \
+    }
+#define NOTHING(key, why)                                                                          \
+    {                                                                                              \
+        key, ZT_OPT_STRING, 0, "", 0, 0, NULL, why, ZT_OPT_NO_EFFECT                               \
+    }
+#define ONLY(key, choices, why)                                                                    \
+    {                                                                                              \
+        key, ZT_OPT_STRING, 0, "", 0, 0, choices, why, ZT_OPT_LIMITED                              \
+    }
 
 const zt_option zt_options[] = {
     STRING("model", model, "", "Hugging Face folder, or a config.json with from_scratch"),
-    BOOL("from_scratch", from_scratch, "false", "start from random weights; only config.json counts"),
+    BOOL("from_scratch", from_scratch, "false",
+         "start from random weights; only config.json counts"),
     STRING("tokenizer", tokenizer, "",
            "tokenizer.json or its folder, or \"bytes\"; empty: the model's folder"),
-    REAL("dropout", dropout, "-1", -1, 0.999, "overrides the dropouts of config.json; -1: as it says"),
+    REAL("dropout", dropout, "-1", -1, 0.999,
+         "overrides the dropouts of config.json; -1: as it says"),
     LIST("freeze", freeze, "parameters not to train: parts of their names, * for anything"),
     BOOL("gradient_checkpointing", recompute, "false",
          "keep only what leaves a block and compute the rest again in backward"),
@@ -55,17 +75,21 @@ const zt_option zt_options[] = {
     INT("seed", seed, "42", 0, BIG, "of initial weights, dropout and shuffle"),
     INT("max_steps", max_steps, "-1", -1, BIG, "steps to train; -1: by num_train_epochs"),
     REAL("num_train_epochs", epochs, "3", 0, 1e6, "passes over the data when max_steps is -1"),
-    INT("eval_steps", eval_steps, "0", 0, BIG, "evaluate every so many steps and at the end; 0: at the end"),
+    INT("eval_steps", eval_steps, "0", 0, BIG,
+        "evaluate every so many steps and at the end; 0: at the end"),
     INT("eval_max_samples", eval_max_samples, "0", 0, BIG, "samples of an evaluation; 0: all"),
-    INT("save_steps", save_steps, "500", 0, BIG, "checkpoint every so many steps; 0: not on the way"),
+    INT("save_steps", save_steps, "500", 0, BIG,
+        "checkpoint every so many steps; 0: not on the way"),
     BOOL("save_at_end", save_at_end, "true", "checkpoint after the last step"),
-    INT("save_total_limit", save_total_limit, "0", 0, BIG, "keep the last so many checkpoints; 0: all"),
+    INT("save_total_limit", save_total_limit, "0", 0, BIG,
+        "keep the last so many checkpoints; 0: all"),
     INT("max_shard_size", max_shard_bytes, "5000000000", 1, BIG, "bytes a file of saved weights"),
     INT("logging_steps", logging_steps, "1", 1, BIG, "print and log every so many steps"),
 
     INT("train_batch_size", train_batch_size, "0", 0, BIG,
         "samples a step over all ranks = micro x accumulation x ranks; 0: derived"),
-    INT("train_micro_batch_size_per_gpu", micro_batch, "0", 0, 1e6, "samples a rank and micro-step"),
+    INT("train_micro_batch_size_per_gpu", micro_batch, "0", 0, 1e6,
+        "samples a rank and micro-step"),
     INT("gradient_accumulation_steps", accumulation, "0", 0, 1e6, "micro-steps a step"),
 
     CHOICE("optimizer.type", optimizer, "AdamW", "AdamW|Adam|SGD", "the optimizer"),
@@ -83,16 +107,19 @@ const zt_option zt_options[] = {
          "type Adam: torch.optim.Adam, whose weight decay is added to the gradient"),
     BOOL("decay_norms_and_biases", decay_all, "true",
          "false: no weight decay on norms' scales and on biases"),
-    REAL("gradient_clipping", gradient_clipping, "0", 0, 1e9, "largest global gradient norm; 0: none"),
+    REAL("gradient_clipping", gradient_clipping, "0", 0, 1e9,
+         "largest global gradient norm; 0: none"),
 
-    CHOICE("scheduler.type", scheduler, "constant", "constant|WarmupLR|WarmupDecayLR|WarmupCosineLR",
-           "the course of the learning rate"),
-    REAL("scheduler.params.warmup_min_lr", warmup_min_lr, "0", 0, 1e6, "WarmupLR, WarmupDecayLR: first"),
+    CHOICE("scheduler.type", scheduler, "constant",
+           "constant|WarmupLR|WarmupDecayLR|WarmupCosineLR", "the course of the learning rate"),
+    REAL("scheduler.params.warmup_min_lr", warmup_min_lr, "0", 0, 1e6,
+         "WarmupLR, WarmupDecayLR: first"),
     REAL("scheduler.params.warmup_max_lr", warmup_max_lr, "-1", -1, 1e6,
          "WarmupLR, WarmupDecayLR: after warm-up; -1: optimizer.params.lr"),
     INT("scheduler.params.warmup_num_steps", warmup_num_steps, "-1", -1, BIG,
         "steps of warm-up; -1: 1000, and 0 for a constant rate"),
-    CHOICE("scheduler.params.warmup_type", warmup_type, "log", "log|linear", "shape of the warm-up"),
+    CHOICE("scheduler.params.warmup_type", warmup_type, "log", "log|linear",
+           "shape of the warm-up"),
     INT("scheduler.params.total_num_steps", total_num_steps, "-1", -1, BIG,
         "WarmupDecayLR, WarmupCosineLR: where it ends; -1: the run's steps"),
     REAL("scheduler.params.warmup_min_ratio", warmup_min_ratio, "0", 0, 1, "WarmupCosineLR: first"),
@@ -101,7 +128,8 @@ const zt_option zt_options[] = {
     BOOL("bf16.enabled", bf16, "false", "compute in bfloat16; master weights stay fp32"),
     BOOL("fp16.enabled", fp16, "false", "compute in float16 with loss scaling"),
     REAL("fp16.loss_scale", loss_scale, "0", 0, 1e12, "0: dynamic"),
-    INT("fp16.initial_scale_power", initial_scale_power, "16", 0, 40, "dynamic: starts at 2 to this"),
+    INT("fp16.initial_scale_power", initial_scale_power, "16", 0, 40,
+        "dynamic: starts at 2 to this"),
     INT("fp16.loss_scale_window", loss_scale_window, "1000", 1, BIG,
         "dynamic: doubled after so many good steps"),
     INT("fp16.hysteresis", hysteresis, "2", 1, 1e6, "dynamic: halved at the so-many-th overflow"),
@@ -116,7 +144,8 @@ const zt_option zt_options[] = {
     INT("zero_optimization.stage3_prefetch_bucket_size", prefetch, "5e7", 0, BIG,
         "gather the next block's parameters ahead if they are not more than this; 0: never"),
     INT("zero_optimization.stage3_param_persistence_threshold", persistence, "0", 0, BIG,
-        "parameters of at most so many elements stay whole on every rank (DeepSpeed's default: 1e5)"),
+        "parameters of at most so many elements stay whole on every rank (DeepSpeed's default: "
+        "1e5)"),
     BOOL("zero_optimization.overlap_comm", overlap_comm, "true",
          "false: gather only when needed, as stage3_prefetch_bucket_size = 0"),
 
@@ -127,16 +156,21 @@ const zt_option zt_options[] = {
     /* DeepSpeed's keys that describe buffers or habits of its implementation */
     NOTHING("zero_optimization.reduce_bucket_size", "a block's gradients are reduced as one"),
     NOTHING("zero_optimization.allgather_bucket_size", "a block's parameters are gathered as one"),
-    NOTHING("zero_optimization.stage3_max_live_parameters", "a block's weights are released after it"),
-    NOTHING("zero_optimization.stage3_max_reuse_distance", "a block's weights are released after it"),
-    NOTHING("zero_optimization.sub_group_size", "optimizer state is updated in place, without a copy"),
+    NOTHING("zero_optimization.stage3_max_live_parameters",
+            "a block's weights are released after it"),
+    NOTHING("zero_optimization.stage3_max_reuse_distance",
+            "a block's weights are released after it"),
+    NOTHING("zero_optimization.sub_group_size",
+            "optimizer state is updated in place, without a copy"),
     NOTHING("zero_optimization.allgather_partitions", "parameters are always all-gathered"),
     NOTHING("zero_optimization.reduce_scatter", "gradients are always reduce-scattered"),
     NOTHING("zero_optimization.contiguous_gradients", "gradients always lie in one region"),
-    NOTHING("zero_optimization.round_robin_gradients", "every gradient is cut evenly over all ranks"),
+    NOTHING("zero_optimization.round_robin_gradients",
+            "every gradient is cut evenly over all ranks"),
     NOTHING("zero_optimization.ignore_unused_parameters", "the graph has no unused parameter"),
     NOTHING("zero_optimization.elastic_checkpoint", "checkpoints are read by any number of ranks"),
-    NOTHING("zero_optimization.load_from_fp32_weights", "master weights are always restored in fp32"),
+    NOTHING("zero_optimization.load_from_fp32_weights",
+            "master weights are always restored in fp32"),
     NOTHING("zero_optimization.stage3_gather_16bit_weights_on_model_save",
             "every checkpoint holds whole weights"),
     NOTHING("zero_optimization.stage3_gather_fp16_weights_on_model_save",
@@ -147,7 +181,8 @@ const zt_option zt_options[] = {
     NOTHING("zero_optimization.use_all_reduce_for_fetch_params", "parameters are all-gathered"),
     NOTHING("zero_allow_untested_optimizer", "every optimizer here works at every stage"),
     NOTHING("zero_force_ds_cpu_optimizer", "the optimizer runs where its state is"),
-    NOTHING("prescale_gradients", "gradients are scaled by the number of target tokens, in the loss"),
+    NOTHING("prescale_gradients",
+            "gradients are scaled by the number of target tokens, in the loss"),
     NOTHING("gradient_predivide_factor", "gradients are scaled in the loss"),
     NOTHING("disable_allgather", "no all-gather could be left out"),
     NOTHING("steps_per_print", "logging_steps decides"),
@@ -157,7 +192,8 @@ const zt_option zt_options[] = {
     NOTHING("activation_checkpointing.contiguous_memory_optimization",
             "activations always lie at planned places of one region"),
     NOTHING("activation_checkpointing.number_checkpoints", "there is one a block"),
-    NOTHING("activation_checkpointing.synchronize_checkpoint_boundary", "a CPU has nothing to wait for"),
+    NOTHING("activation_checkpointing.synchronize_checkpoint_boundary",
+            "a CPU has nothing to wait for"),
     NOTHING("activation_checkpointing.profile", "the end of a run prints where time went"),
     NOTHING("aio.block_size", "nothing is on NVMe"),
     NOTHING("aio.queue_depth", "nothing is on NVMe"),
@@ -178,7 +214,8 @@ const zt_option zt_options[] = {
          "weights travel in the compute type"),
     ONLY("zero_optimization.zero_quantized_gradients", "false", "gradients travel unquantised"),
     ONLY("zero_optimization.mics_shard_size", "-1", "state is sharded over all ranks"),
-    ONLY("activation_checkpointing.partition_activations", "false", "activations are not partitioned"),
+    ONLY("activation_checkpointing.partition_activations", "false",
+         "activations are not partitioned"),
     ONLY("activation_checkpointing.cpu_checkpointing", "false", "activations are not offloaded"),
     ONLY("fp16.auto_cast", "false", "the whole model computes in fp16"),
     ONLY("fp16.fp16_master_weights_and_grads", "false", "master weights are fp32"),

@@ -7,7 +7,7 @@ typedef enum { ZT_OPT_BOOL, ZT_OPT_INT, ZT_OPT_REAL, ZT_OPT_STRING, ZT_OPT_LIST 
 typedef enum {
     ZT_OPT_HONOURED,
     ZT_OPT_NO_EFFECT, /* accepted, with a note that says why it does nothing here */
-    ZT_OPT_LIMITED    /* only the values in `choices` are accepted; others are refused, with the reason */
+    ZT_OPT_LIMITED /* only the values in `choices` are accepted; others are refused, with the reason */
 } zt_opt_effect;
 
 typedef struct {

@@ -19,8 +19,9 @@ static zt_status make_key(const zt_sources *s, const zt_data_opt *opt, const zt_
 {
     char text[4400];
     uint64_t h = zt_tokenizer_hash(tok);
-    int n = snprintf(text, sizeof text, "%llx %d %s|%s|", (unsigned long long)h, zt_tokenizer_eos(tok),
-                     opt->field ? opt->field : "text", opt->separator ? opt->separator : "");
+    int n =
+        snprintf(text, sizeof text, "%llx %d %s|%s|", (unsigned long long)h, zt_tokenizer_eos(tok),
+                 opt->field ? opt->field : "text", opt->separator ? opt->separator : "");
     h = zt_hash(text, strnlen(text, n < 0 ? 0 : sizeof text));
     for (int i = 0; i < s->n; i++) {
         struct stat st;
@@ -71,14 +72,14 @@ static zt_status tokenise(void *arg, const char *text, size_t size)
     ZT_TRY(zt_encode(t->enc, text, size, false, &t->ids));
     for (size_t i = 0; i < t->ids.count; i++)
         if (t->ids.data[i] >= t->vocab)
-            return ZT_FAIL(ZT_ERR_CONFIG,
-                           "%s gives the token id %d, but the model's vocabulary has %d: the tokenizer is not "
-                           "the model's",
-                           t->where, t->ids.data[i], t->vocab);
+            return ZT_FAIL(
+                ZT_ERR_CONFIG,
+                "%s gives the token id %d, but the model's vocabulary has %d: the tokenizer is not "
+                "the model's",
+                t->where, t->ids.data[i], t->vocab);
     const bool end = t->eos >= 0 && t->eos < t->vocab;
     const uint64_t n = t->ids.count + end;
-    if (n == 0)
-        return ZT_OK;
+    if (n == 0) return ZT_OK;
     ZT_TRY(zt_out_write(t->out, &n, sizeof n));
     ZT_TRY(zt_out_write(t->out, t->ids.data, t->ids.count * sizeof *t->ids.data));
     return end ? zt_out_write(t->out, &t->eos, sizeof t->eos) : ZT_OK;
@@ -153,8 +154,7 @@ static zt_status write_start(void *arg, uint64_t n, const uint8_t *tokens)
 static zt_status write_tokens(void *arg, uint64_t n, const uint8_t *tokens)
 {
     joiner *j = arg;
-    if (j->h.width == 4)
-        return zt_out_write(j->out, tokens, 4 * n);
+    if (j->h.width == 4) return zt_out_write(j->out, tokens, 4 * n);
     for (uint64_t i = 0; i < n; i++) {
         uint32_t x;
         memcpy(&x, tokens + 4 * i, 4);
@@ -171,14 +171,10 @@ static zt_status join(const parts_of *p, uint64_t key, int32_t vocab, const char
     ZT_TRY(each_document(p, count, &j));
     ZT_TRY(zt_out_open(path, &j.out));
     zt_status status = zt_out_write(j.out, &j.h, sizeof j.h);
-    if (status == ZT_OK)
-        status = each_document(p, write_start, &j);
-    if (status == ZT_OK)
-        status = zt_out_write(j.out, &j.at, sizeof j.at);
-    if (status == ZT_OK)
-        status = each_document(p, write_tokens, &j);
-    if (status == ZT_OK)
-        return zt_out_commit(&j.out);
+    if (status == ZT_OK) status = each_document(p, write_start, &j);
+    if (status == ZT_OK) status = zt_out_write(j.out, &j.at, sizeof j.at);
+    if (status == ZT_OK) status = each_document(p, write_tokens, &j);
+    if (status == ZT_OK) return zt_out_commit(&j.out);
     zt_out_discard(&j.out);
     return status;
 }
@@ -192,8 +188,7 @@ static zt_status join_parts(const char *path, int n, uint64_t key, int32_t vocab
         status = part ? zt_map_open(part, &p.maps[i]) : ZT_NOMEM();
         zt_free(part);
     }
-    if (status == ZT_OK)
-        status = join(&p, key, vocab, path);
+    if (status == ZT_OK) status = join(&p, key, vocab, path);
     for (int i = 0; p.maps && i < n; i++)
         zt_map_close(&p.maps[i]);
     zt_free(p.maps);
@@ -209,12 +204,10 @@ static zt_status make(const zt_sources *s, const zt_data_opt *opt, const zt_toke
     zt_status status = part ? write_part(s, opt, tok, rank, n, part) : ZT_NOMEM();
     status = zt_comm_agree(comm, status);
     if (status == ZT_OK) {
-        if (rank == 0)
-            status = join_parts(path, n, key, opt->vocab_size);
+        if (rank == 0) status = join_parts(path, n, key, opt->vocab_size);
         status = zt_comm_agree(comm, status);
     }
-    if (part)
-        (void)unlink(part);
+    if (part) (void)unlink(part);
     zt_free(part);
     return status;
 }
@@ -228,10 +221,11 @@ zt_status zt_cache_parse(const uint8_t *data, size_t size, uint64_t key, const c
         return ZT_FAIL(ZT_ERR_FORMAT, "%s is no token cache: it is too short", origin);
     memcpy(&h, data, sizeof h);
     const uint64_t most = size / 2;
-    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.key != key || (h.width != 2 && h.width != 4) ||
-        h.n_documents > most || h.n_tokens > most ||
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.key != key ||
+        (h.width != 2 && h.width != 4) || h.n_documents > most || h.n_tokens > most ||
         size != sizeof h + 8 * (h.n_documents + 1) + h.width * h.n_tokens)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s is no token cache of this data, or it is damaged", origin);
+        return ZT_FAIL(ZT_ERR_FORMAT, "%s is no token cache of this data, or it is damaged",
+                       origin);
     zt_cache c = {.n_documents = (int64_t)h.n_documents};
     c.documents = (const uint64_t *)(const void *)(data + sizeof h);
     for (uint64_t i = 0; i < h.n_documents; i++)
@@ -264,24 +258,22 @@ zt_status zt_cache_open(const zt_sources *s, const zt_data_opt *opt, const zt_to
     uint64_t key = 0;
     char *path = NULL;
     zt_status status = make_key(s, opt, tok, &key);
-    if (status == ZT_OK)
-        status = cache_path(opt, key, &path);
+    if (status == ZT_OK) status = cache_path(opt, key, &path);
     ZT_TRY(zt_comm_agree(comm, status));
     /* rank 0 decides whether it is there, so that all do the same */
     int64_t there = 0;
     if (zt_comm_rank(comm) == 0 && zt_path_exists(path)) {
         zt_cache c;
         there = map_cache(path, key, &c) == ZT_OK;
-        if (there)
-            zt_map_close(&c.tokens.map);
+        if (there) zt_map_close(&c.tokens.map);
     }
     status = zt_all_reduce_max_i64(comm, &there, 1);
-    if (status == ZT_OK && !there)
-        status = make(s, opt, tok, comm, key, path);
+    if (status == ZT_OK && !there) status = make(s, opt, tok, comm, key, path);
     if (status == ZT_OK) {
         status = map_cache(path, key, out);
         if (status != ZT_OK && zt_comm_rank(comm) > 0)
-            status = ZT_FAIL(status, "%s; all ranks must see the same data.cache_dir", zt_error_message());
+            status = ZT_FAIL(status, "%s; all ranks must see the same data.cache_dir",
+                             zt_error_message());
         out->made_now = !there;
         status = zt_comm_agree(comm, status);
     }

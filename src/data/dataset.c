@@ -5,9 +5,9 @@
 
 struct zt_dataset {
     zt_data_opt opt;
-    zt_cache cache;     /* of text */
-    zt_tokens *shards;  /* the cache's tokens, or the files of ids */
-    int64_t *first;     /* [n_shards + 1] */
+    zt_cache cache;    /* of text */
+    zt_tokens *shards; /* the cache's tokens, or the files of ids */
+    int64_t *first;    /* [n_shards + 1] */
     int n_shards;
     int64_t n_tokens, from, count; /* samples [from, from + count) of all */
     int32_t eos;
@@ -58,14 +58,14 @@ static zt_status open_shards(zt_dataset *d, const zt_sources *s, zt_comm *comm)
 {
     zt_status status = ZT_OK;
     if (!d->opt.packing || d->opt.isolate)
-        status = ZT_FAIL(ZT_ERR_CONFIG, "files of token ids do not say where documents begin: use data.packing "
-                                        "= true and data.isolate_documents = false");
+        status = ZT_FAIL(ZT_ERR_CONFIG,
+                         "files of token ids do not say where documents begin: use data.packing "
+                         "= true and data.isolate_documents = false");
     for (int i = 0; i < s->n && status == ZT_OK; i++) {
         status = zt_tokens_open(s->list[i].path, s->list[i].kind, &d->shards[i]);
         d->n_shards += status == ZT_OK;
     }
-    if (status == ZT_OK)
-        status = check_ids(d, s, zt_comm_rank(comm), zt_comm_size(comm));
+    if (status == ZT_OK) status = check_ids(d, s, zt_comm_rank(comm), zt_comm_size(comm));
     return zt_comm_agree(comm, status);
 }
 
@@ -77,17 +77,21 @@ static zt_status count_samples(zt_dataset *d, const zt_sources *s)
         d->first[k + 1] = d->first[k] + d->shards[k].n;
     d->n_tokens = d->first[d->n_shards];
     if (d->n_tokens == 0)
-        return ZT_FAIL(ZT_ERR_CONFIG, "%s%s: the data is empty", s->list[0].path, s->n > 1 ? " ..." : "");
+        return ZT_FAIL(ZT_ERR_CONFIG, "%s%s: the data is empty", s->list[0].path,
+                       s->n > 1 ? " ..." : "");
     int64_t all = d->opt.packing ? (d->n_tokens - 1) / T : d->cache.n_documents;
     if (all == 0)
         return ZT_FAIL(ZT_ERR_CONFIG,
-                       "%s%s: %lld tokens are fewer than one sequence of %lld and the token after it; use more "
+                       "%s%s: %lld tokens are fewer than one sequence of %lld and the token after "
+                       "it; use more "
                        "text or a smaller data.sequence_length",
-                       s->list[0].path, s->n > 1 ? " ..." : "", (long long)d->n_tokens, (long long)T);
+                       s->list[0].path, s->n > 1 ? " ..." : "", (long long)d->n_tokens,
+                       (long long)T);
     d->from = (int64_t)(d->opt.take_from * (double)all);
     d->count = (d->opt.take_to >= 1 ? all : (int64_t)(d->opt.take_to * (double)all)) - d->from;
     if (d->count <= 0)
-        return ZT_FAIL(ZT_ERR_CONFIG, "%lld samples are too few to hold back a part of them for validation",
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "%lld samples are too few to hold back a part of them for validation",
                        (long long)all);
     (void)snprintf(d->describe, sizeof d->describe,
                    "%d file%s, %lld tokens%s, %lld samples of %lld%s", s->n, s->n > 1 ? "s" : "",
@@ -112,8 +116,9 @@ zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok, zt_co
         if (!d->shards || !d->first)
             status = ZT_NOMEM();
         else if (!s.tokens && !tok)
-            status = ZT_FAIL(ZT_ERR_CONFIG, "text needs a tokenizer: set tokenizer to a tokenizer.json, to a "
-                                            "folder that has one, or to \"bytes\"");
+            status = ZT_FAIL(ZT_ERR_CONFIG,
+                             "text needs a tokenizer: set tokenizer to a tokenizer.json, to a "
+                             "folder that has one, or to \"bytes\"");
     }
     status = zt_comm_agree(comm, status);
     if (status == ZT_OK && s.tokens) {
@@ -125,8 +130,7 @@ zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok, zt_co
             d->n_shards = 1;
         }
     }
-    if (status == ZT_OK)
-        status = count_samples(d, &s); /* the same on all ranks */
+    if (status == ZT_OK) status = count_samples(d, &s); /* the same on all ranks */
     zt_sources_free(&s);
     if (status != ZT_OK)
         zt_dataset_close(&d);
@@ -138,8 +142,7 @@ zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok, zt_co
 void zt_dataset_close(zt_dataset **ds)
 {
     zt_dataset *d = *ds;
-    if (!d)
-        return;
+    if (!d) return;
     for (int i = 0; i < d->n_shards; i++)
         zt_map_close(&d->shards[i].map);
     zt_free(d->shards);
@@ -148,11 +151,20 @@ void zt_dataset_close(zt_dataset **ds)
     *ds = NULL;
 }
 
-int64_t zt_dataset_samples(const zt_dataset *d) { return d->count; }
+int64_t zt_dataset_samples(const zt_dataset *d)
+{
+    return d->count;
+}
 
-int64_t zt_dataset_tokens(const zt_dataset *d) { return d->n_tokens; }
+int64_t zt_dataset_tokens(const zt_dataset *d)
+{
+    return d->n_tokens;
+}
 
-const char *zt_dataset_describe(const zt_dataset *d) { return d->describe; }
+const char *zt_dataset_describe(const zt_dataset *d)
+{
+    return d->describe;
+}
 
 /* ---- the order: a seeded permutation without a table, by a Feistel network over the next even power of
  * two, walked until it lands inside ---- */
@@ -162,7 +174,8 @@ static int64_t shuffled(const zt_dataset *d, int64_t epoch, int64_t i)
     while (((int64_t)1 << (2 * half)) < d->count)
         half++;
     const uint64_t mask = ((uint64_t)1 << half) - 1;
-    const zt_rng r = zt_rng_make(d->opt.seed, ZT_RNG_SHUFFLE, (uint32_t)epoch, (uint32_t)(epoch >> 32));
+    const zt_rng r =
+        zt_rng_make(d->opt.seed, ZT_RNG_SHUFFLE, (uint32_t)epoch, (uint32_t)(epoch >> 32));
     uint64_t x = (uint64_t)i;
     do {
         uint64_t left = x >> half, right = x & mask;
@@ -176,28 +189,26 @@ static int64_t shuffled(const zt_dataset *d, int64_t epoch, int64_t i)
     return (int64_t)x;
 }
 
-static void packed(const zt_dataset *d, int64_t sample, int32_t *ids, int32_t *labels, int32_t *start)
+static void packed(const zt_dataset *d, int64_t sample, int32_t *ids, int32_t *labels,
+                   int32_t *start)
 {
     const int64_t T = d->opt.sequence_length, at = sample * T;
     for (int64_t t = 0; t < T; t++) {
         ids[t] = t ? labels[t - 1] : token(d, at);
         labels[t] = token(d, at + t + 1);
     }
-    if (!d->opt.isolate)
-        return;
+    if (!d->opt.isolate) return;
     for (int64_t t = 0, k = document(d, at); t < T; t++) {
         while (k + 1 < d->cache.n_documents && d->cache.documents[k + 1] <= (uint64_t)(at + t))
             k++;
         int64_t from = (int64_t)d->cache.documents[k] - at;
-        if (start)
-            start[t] = from > 0 ? (int32_t)from : 0;
+        if (start) start[t] = from > 0 ? (int32_t)from : 0;
     }
     /* what follows a document's end is another one's beginning: nothing to learn */
     for (int64_t t = 0, k = document(d, at); t < T; t++) {
         while (k + 1 < d->cache.n_documents && d->cache.documents[k + 1] <= (uint64_t)(at + t))
             k++;
-        if ((uint64_t)(at + t + 1) == d->cache.documents[k + 1])
-            labels[t] = -100;
+        if ((uint64_t)(at + t + 1) == d->cache.documents[k + 1]) labels[t] = -100;
     }
 }
 
@@ -209,8 +220,7 @@ static void single(const zt_dataset *d, int64_t sample, int32_t *ids, int32_t *l
     for (int64_t t = 0; t < T; t++) {
         ids[t] = t < n ? token(d, at + t) : d->eos >= 0 && d->eos < d->opt.vocab_size ? d->eos : 0;
         labels[t] = t + 1 < n ? token(d, at + t + 1) : -100;
-        if (start)
-            start[t] = 0;
+        if (start) start[t] = 0;
     }
 }
 

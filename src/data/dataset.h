@@ -13,15 +13,17 @@
 typedef struct {
     const char *const *patterns; /* shell patterns or paths, n of them */
     int n_patterns;
-    const char *format;    /* "auto", "text", "jsonl", "bin", "uint16" */
-    const char *field;     /* of jsonl; default "text" */
-    const char *separator; /* of text: what stands between documents; empty: a file is one document */
-    const char *cache_dir; /* where token files go; default: $XDG_CACHE_HOME/zeroth or ~/.cache/zeroth */
+    const char *format; /* "auto", "text", "jsonl", "bin", "uint16" */
+    const char *field;  /* of jsonl; default "text" */
+    const char
+        *separator; /* of text: what stands between documents; empty: a file is one document */
+    const char
+        *cache_dir; /* where token files go; default: $XDG_CACHE_HOME/zeroth or ~/.cache/zeroth */
     int64_t sequence_length;
-    int32_t vocab_size;  /* of the model: an id at or above it is an error naming file and place */
-    bool packing;        /* true: documents joined by eos and cut at sequence_length. false: one
+    int32_t vocab_size; /* of the model: an id at or above it is an error naming file and place */
+    bool packing;       /* true: documents joined by eos and cut at sequence_length. false: one
                             document a sample, truncated, padded with masked labels (ragged) */
-    bool isolate;        /* packed documents do not see each other (fills zt_batch.start) */
+    bool isolate;       /* packed documents do not see each other (fills zt_batch.start) */
     bool shuffle;
     uint64_t seed;
     double take_from, take_to; /* part of the samples, in [0, 1): how a validation split is cut off

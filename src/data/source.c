@@ -22,15 +22,12 @@ static zt_status kind_of(const char *path, const char *format, zt_source_kind *o
             return ZT_OK;
         }
     *out = ZT_SOURCE_TEXT;
-    if (ends_with(path, ".jsonl") || ends_with(path, ".ndjson"))
-        *out = ZT_SOURCE_JSONL;
-    if (!ends_with(path, ".bin"))
-        return ZT_OK;
+    if (ends_with(path, ".jsonl") || ends_with(path, ".ndjson")) *out = ZT_SOURCE_JSONL;
+    if (!ends_with(path, ".bin")) return ZT_OK;
     zt_map map;
     ZT_TRY(zt_map_open(path, &map));
     int32_t magic = 0;
-    if (map.size >= 4)
-        memcpy(&magic, map.data, 4);
+    if (map.size >= 4) memcpy(&magic, map.data, 4);
     *out = magic == bin_magic || magic == bin_magic_wide ? ZT_SOURCE_BIN : ZT_SOURCE_UINT16;
     zt_map_close(&map);
     return ZT_OK;
@@ -67,7 +64,8 @@ zt_status zt_sources_find(const zt_data_opt *opt, zt_sources *out)
     for (int i = 0; i < s.n && status == ZT_OK; i++) {
         const bool tokens = s.list[i].kind >= ZT_SOURCE_BIN;
         if (i > 0 && tokens != s.tokens)
-            status = ZT_FAIL(ZT_ERR_CONFIG, "%s holds %s, but %s before it %s; use one kind in a data set",
+            status = ZT_FAIL(ZT_ERR_CONFIG,
+                             "%s holds %s, but %s before it %s; use one kind in a data set",
                              s.list[i].path, tokens ? "token ids" : "text", s.list[0].path,
                              tokens ? "text" : "token ids");
         s.tokens = tokens;
@@ -104,18 +102,19 @@ static zt_status json_line(const walk *w, const char *field, const char *line, s
     size_t blank = 0;
     while (blank < n && strchr(" \t\r", line[blank]) && line[blank])
         blank++;
-    if (blank == n)
-        return ZT_OK;
+    if (blank == n) return ZT_OK;
     json_error_t e;
     json_t *j = json_loadb(line, n, JSON_ALLOW_NUL, &e);
     if (!j)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s:%lld:%d: %s", w->path, (long long)w->line, e.column, e.text);
+        return ZT_FAIL(ZT_ERR_FORMAT, "%s:%lld:%d: %s", w->path, (long long)w->line, e.column,
+                       e.text);
     const json_t *text = json_object_get(j, field);
     zt_status status =
         json_is_string(text)
             ? w->fn(w->arg, json_string_value(text), json_string_length(text))
-            : ZT_FAIL(ZT_ERR_FORMAT, "%s:%lld: there is no text in the field \"%s\" (data.text_field)",
-                      w->path, (long long)w->line, field);
+            : ZT_FAIL(ZT_ERR_FORMAT,
+                      "%s:%lld: there is no text in the field \"%s\" (data.text_field)", w->path,
+                      (long long)w->line, field);
     json_decref(j);
     return status;
 }
@@ -143,14 +142,13 @@ static zt_status walk_file(walk *w, const zt_source *s, const zt_data_opt *opt, 
                 ZT_TRY(w->fn(w->arg, text + at, stop - at));
         }
         at = stop + (end ? length : 0);
-        if (at >= to)
-            break;
+        if (at >= to) break;
     }
     return ZT_OK;
 }
 
-zt_status zt_documents(const zt_sources *s, const zt_data_opt *opt, int part, int parts, char *where,
-                       size_t where_size, zt_document_fn *fn, void *arg)
+zt_status zt_documents(const zt_sources *s, const zt_data_opt *opt, int part, int parts,
+                       char *where, size_t where_size, zt_document_fn *fn, void *arg)
 {
     int64_t total = 0, from, to, before = 0;
     for (int i = 0; i < s->n; i++) {
@@ -165,8 +163,9 @@ zt_status zt_documents(const zt_sources *s, const zt_data_opt *opt, int part, in
         const int64_t size = (int64_t)map.size;
         zt_status status = ZT_OK;
         if (before < to && before + size > from)
-            status = walk_file(&w, &s->list[i], opt, &map, from > before ? (size_t)(from - before) : 0,
-                               to - before < size ? (size_t)(to - before) : (size_t)size);
+            status =
+                walk_file(&w, &s->list[i], opt, &map, from > before ? (size_t)(from - before) : 0,
+                          to - before < size ? (size_t)(to - before) : (size_t)size);
         before += size;
         zt_map_close(&map);
         ZT_TRY(status);
@@ -181,25 +180,29 @@ zt_status zt_tokens_parse(const uint8_t *data, size_t size, zt_source_kind kind,
     *out = (zt_tokens){.data = data, .n = (int64_t)(size / 2), .width = 2};
     if (kind == ZT_SOURCE_UINT16) {
         if (size % 2)
-            return ZT_FAIL(ZT_ERR_FORMAT, "%s has an odd number of bytes: it holds no 16-bit tokens", origin);
+            return ZT_FAIL(ZT_ERR_FORMAT,
+                           "%s has an odd number of bytes: it holds no 16-bit tokens", origin);
         return ZT_OK;
     }
     int32_t header[3];
     if (size < BIN_HEADER)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s is shorter than the header of a .bin shard (%d bytes)", origin,
-                       BIN_HEADER);
+        return ZT_FAIL(ZT_ERR_FORMAT, "%s is shorter than the header of a .bin shard (%d bytes)",
+                       origin, BIN_HEADER);
     memcpy(header, data, sizeof header);
     const bool wide = header[0] == bin_magic_wide;
     if ((header[0] != bin_magic && !wide) || header[1] != (wide ? 7 : 1))
-        return ZT_FAIL(ZT_ERR_FORMAT,
-                       "%s: magic %d and version %d are not those of a token shard (%d, 1 or %d, 7)", origin,
-                       header[0], header[1], bin_magic, bin_magic_wide);
+        return ZT_FAIL(
+            ZT_ERR_FORMAT,
+            "%s: magic %d and version %d are not those of a token shard (%d, 1 or %d, 7)", origin,
+            header[0], header[1], bin_magic, bin_magic_wide);
     out->width = wide ? 4 : 2;
     out->data = data + BIN_HEADER;
     out->n = header[2];
-    const uint64_t need = BIN_HEADER + (uint64_t)(header[2] < 0 ? 0 : header[2]) * (uint64_t)out->width;
+    const uint64_t need =
+        BIN_HEADER + (uint64_t)(header[2] < 0 ? 0 : header[2]) * (uint64_t)out->width;
     if (header[2] < 0 || need != size)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s says that it holds %d tokens, which takes %llu bytes; it has %zu",
+        return ZT_FAIL(ZT_ERR_FORMAT,
+                       "%s says that it holds %d tokens, which takes %llu bytes; it has %zu",
                        origin, header[2], (unsigned long long)need, size);
     return ZT_OK;
 }

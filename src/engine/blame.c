@@ -13,8 +13,7 @@ typedef struct {
 static void look(void *arg, const zt_engine *e, const zt_instr *i, const zt_run *run)
 {
     finding *f = arg;
-    if (f->instr_node >= 0 || i->what != ZT_DO_FORWARD)
-        return;
+    if (f->instr_node >= 0 || i->what != ZT_DO_FORWARD) return;
     const zt_node *n = &e->graph->nodes[i->node];
     int64_t row = -1;
     if (i->out.buf >= 0) {
@@ -31,14 +30,12 @@ static void look(void *arg, const zt_engine *e, const zt_instr *i, const zt_run 
         for (int64_t r = 0; r < e->rows && row < 0; r++)
             row = isfinite(run->row_loss[r]) ? -1 : r;
     }
-    if (row < 0)
-        return;
+    if (row < 0) return;
     f->instr_node = i->node;
     f->row = row;
     for (int k = 0; k < n->n_par && f->param < 0; k++)
-        if (n->par[k] >= 0 &&
-            e->dev->k->find_nonfinite(e->dev, e->graph->params[n->par[k]].numel, e->opt.type,
-                                      run->weight[n->par[k]]) >= 0)
+        if (n->par[k] >= 0 && e->dev->k->find_nonfinite(e->dev, e->graph->params[n->par[k]].numel,
+                                                        e->opt.type, run->weight[n->par[k]]) >= 0)
             f->param = n->par[k];
 }
 
@@ -57,14 +54,15 @@ zt_status zt_engine_loss_not_finite(zt_engine *e, int pass, const zt_step_opt *o
         char where[64];
         zt_segment_name(e->graph, n->segment, where, sizeof where);
         int p = f.param >= 0 ? f.param : n->n_par ? n->par[0] : -1;
-        status = ZT_FAIL(ZT_ERR_NUMERIC,
-                         "step %lld: the loss is not finite: %s in %s (%s%s) first gave such a number, "
-                         "for sample %lld of the batch; nothing was updated. A smaller learning rate, "
-                         "gradient_clipping or fp32 may help",
-                         (long long)o->step, zt_op_name(n->op), where,
-                         f.param >= 0 ? "a weight that is not finite itself: " : "with ",
-                         p >= 0 ? e->graph->params[p].name : "no weight",
-                         (long long)(b->first_sample + f.row / T));
+        status =
+            ZT_FAIL(ZT_ERR_NUMERIC,
+                    "step %lld: the loss is not finite: %s in %s (%s%s) first gave such a number, "
+                    "for sample %lld of the batch; nothing was updated. A smaller learning rate, "
+                    "gradient_clipping or fp32 may help",
+                    (long long)o->step, zt_op_name(n->op), where,
+                    f.param >= 0 ? "a weight that is not finite itself: " : "with ",
+                    p >= 0 ? e->graph->params[p].name : "no weight",
+                    (long long)(b->first_sample + f.row / T));
     } else if (micro >= 0) {
         status = ZT_FAIL(ZT_ERR_NUMERIC,
                          "step %lld: the loss is not finite, though every result before it is",
@@ -80,12 +78,10 @@ static bool find_bad_gradient(const zt_engine *e, int *param, int64_t *at)
 {
     for (int i = 0; i < e->place->n_chunks; i++) {
         const zt_chunk *c = &e->place->chunks[i];
-        if (!c->trainable)
-            continue;
+        if (!c->trainable) continue;
         int64_t j = e->dev->k->find_nonfinite(e->dev, c->shard, e->place->opt.grad_type,
                                               zt_engine_grad_shard(e, c));
-        if (j < 0)
-            continue;
+        if (j < 0) continue;
         int64_t from, to;
         zt_placement_shard(e->place, c, &from, &to);
         for (int k = 0; k < c->n_parts; k++) {
@@ -108,14 +104,16 @@ zt_status zt_engine_gradient_not_finite(zt_engine *e, const zt_step_opt *o)
     if (find_bad_gradient(e, &param, &at)) {
         char where[64];
         zt_segment_name(e->graph, e->graph->params[param].segment, where, sizeof where);
-        status = ZT_FAIL(ZT_ERR_NUMERIC,
-                         "step %lld: the gradient of %s (%s) is not finite at element %lld; nothing was "
-                         "updated. A smaller learning rate, gradient_clipping or fp32 may help",
-                         (long long)o->step, e->graph->params[param].name, where, (long long)at);
+        status =
+            ZT_FAIL(ZT_ERR_NUMERIC,
+                    "step %lld: the gradient of %s (%s) is not finite at element %lld; nothing was "
+                    "updated. A smaller learning rate, gradient_clipping or fp32 may help",
+                    (long long)o->step, e->graph->params[param].name, where, (long long)at);
     }
     ZT_TRY(zt_comm_agree(e->comm, status));
-    return ZT_FAIL(ZT_ERR_NUMERIC,
-                   "step %lld: the gradient's norm is too large for a number, though every element is "
-                   "finite; nothing was updated",
-                   (long long)o->step);
+    return ZT_FAIL(
+        ZT_ERR_NUMERIC,
+        "step %lld: the gradient's norm is too large for a number, though every element is "
+        "finite; nothing was updated",
+        (long long)o->step);
 }

@@ -9,8 +9,7 @@ zt_status zt_engine_create(const zt_graph *g, const zt_engine_opt *opt, int rank
                            zt_dev *dev, zt_engine **out)
 {
     zt_engine *e = zt_calloc(1, sizeof *e);
-    if (!e)
-        return ZT_NOMEM();
+    if (!e) return ZT_NOMEM();
     e->opt = *opt;
     e->graph = g;
     e->dev = dev;
@@ -29,12 +28,10 @@ zt_status zt_engine_create(const zt_graph *g, const zt_engine_opt *opt, int rank
     e->weight = zt_calloc((size_t)g->n_params, sizeof *e->weight);
     e->grad = zt_calloc((size_t)g->n_params, sizeof *e->grad);
     e->batches = zt_calloc((size_t)opt->n_micro, sizeof *e->batches);
-    if (status == ZT_OK && (!e->weight || !e->grad || !e->batches))
-        status = ZT_NOMEM();
+    if (status == ZT_OK && (!e->weight || !e->grad || !e->batches)) status = ZT_NOMEM();
     if (status == ZT_OK) {
         e->reduce_req = zt_calloc((size_t)e->place->n_chunks, sizeof(void *));
-        if (!e->reduce_req)
-            status = ZT_NOMEM();
+        if (!e->reduce_req) status = ZT_NOMEM();
     }
     if (status != ZT_OK)
         zt_engine_destroy(&e);
@@ -43,7 +40,10 @@ zt_status zt_engine_create(const zt_graph *g, const zt_engine_opt *opt, int rank
     return status;
 }
 
-static size_t most(size_t a, size_t b) { return a > b ? a : b; }
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 /* The buffer in which gather_chunk makes a chunk whole. */
 static size_t largest_chunk(const zt_engine *e)
@@ -72,11 +72,9 @@ zt_status zt_engine_add_pass(zt_engine *e, const zt_program_opt *opt, int *pass)
     e->cache_bytes = most(e->cache_bytes, p->cache_bytes);
     e->gather_bytes = most(most(e->gather_bytes, s->gather_bytes), largest_chunk(e));
     e->reduce_bytes = most(e->reduce_bytes, s->reduce_bytes);
-    if (o.B * o.T > e->rows)
-        e->rows = o.B * o.T;
-    e->rope_bytes = e->graph->inv_freq
-                        ? (size_t)(e->opt.positions * e->graph->rope_dim) * sizeof(float)
-                        : 0;
+    if (o.B * o.T > e->rows) e->rows = o.B * o.T;
+    e->rope_bytes =
+        e->graph->inv_freq ? (size_t)(e->opt.positions * e->graph->rope_dim) * sizeof(float) : 0;
     /* ids, labels (and starts) a micro-step; positions and losses once */
     e->batch_bytes = (size_t)e->rows * 4 * (size_t)(e->opt.n_micro * (e->isolate ? 3 : 2) + 2);
     *pass = i;
@@ -122,8 +120,7 @@ void zt_engine_book(const zt_engine *e, zt_mem *mem)
 void zt_engine_destroy(zt_engine **engine)
 {
     zt_engine *e = *engine;
-    if (!e)
-        return;
+    if (!e) return;
     for (int i = 0; i < e->n_passes; i++) {
         zt_program_destroy(&e->pass[i].program);
         zt_schedule_destroy(&e->pass[i].schedule);
@@ -172,8 +169,7 @@ void zt_engine_traffic(const zt_engine *e, int pass, zt_traffic *t)
             t->bytes += (n - 1) * c->shard * (c->os_sharded ? pe : we);
         }
         t->formula += (double)((n - 1) * real) * (double)((c->p_sharded ? 2 * micro : 0) + after);
-        if (c->trainable)
-            t->formula += (double)(c->numel - real) * (double)(per_micro ? micro : 1);
+        if (c->trainable) t->formula += (double)(c->numel - real) * (double)(per_micro ? micro : 1);
     }
     t->saved = t->formula - (double)(t->gather_payload + t->reduce_payload);
 }
@@ -209,7 +205,8 @@ zt_status zt_engine_allocate(zt_engine *e, zt_mem *mem, zt_comm *comm)
     region r[N_REGIONS];
     e->mem = mem;
     e->comm = comm;
-    ZT_ASSERT(zt_comm_size(comm) == e->place->opt.ranks && zt_comm_rank(comm) == e->place->opt.rank);
+    ZT_ASSERT(zt_comm_size(comm) == e->place->opt.ranks &&
+              zt_comm_rank(comm) == e->place->opt.rank);
     list_regions(e, e, r);
     zt_status status = ZT_OK;
     for (int i = 0; i < N_REGIONS && status == ZT_OK; i++)
@@ -217,28 +214,26 @@ zt_status zt_engine_allocate(zt_engine *e, zt_mem *mem, zt_comm *comm)
                               r[i].where);
     int gathers = 1;
     for (int i = 0; i < e->n_passes; i++)
-        if (e->pass[i].schedule->n_gather > gathers)
-            gathers = e->pass[i].schedule->n_gather;
+        if (e->pass[i].schedule->n_gather > gathers) gathers = e->pass[i].schedule->n_gather;
     e->gather_req = zt_calloc((size_t)gathers, sizeof(void *));
-    if (status == ZT_OK && !e->gather_req)
-        status = ZT_NOMEM();
+    if (status == ZT_OK && !e->gather_req) status = ZT_NOMEM();
     ZT_TRY(zt_comm_agree(comm, status));
     e->dev->scratch = e->scratch;
     e->dev->scratch_bytes = e->scratch_bytes;
-    if (e->rope)
-        fill_rope(e);
+    if (e->rope) fill_rope(e);
     cut_batches(e);
     for (int i = 0; i < e->place->n_chunks; i++) {
         const zt_chunk *c = &e->place->chunks[i];
-        if (!c->p_sharded)
-            zt_engine_point_weights(e, c, e->params + c->p_at);
-        if (c->trainable && !c->g_sharded)
-            zt_engine_point_grads(e, c, e->grads + c->g_at);
+        if (!c->p_sharded) zt_engine_point_weights(e, c, e->params + c->p_at);
+        if (c->trainable && !c->g_sharded) zt_engine_point_grads(e, c, e->grads + c->g_at);
     }
     return ZT_OK;
 }
 
-zt_batch *zt_engine_batch(zt_engine *e, int micro) { return &e->batches[micro]; }
+zt_batch *zt_engine_batch(zt_engine *e, int micro)
+{
+    return &e->batches[micro];
+}
 
 void zt_engine_point_weights(zt_engine *e, const zt_chunk *c, const char *base)
 {
@@ -269,8 +264,7 @@ static zt_status reduce_start(zt_engine *e, const zt_act *a, const zt_walk *w)
         return zt_reduce_scatter_start(e->comm, e->reduce + s->reduce_bufs[a->buf].offset, own,
                                        c->shard, wire, rest, w->micro > 0, work,
                                        &e->reduce_req[a->chunk]);
-    if (!w->last_micro)
-        return ZT_OK;
+    if (!w->last_micro) return ZT_OK;
     char *mine = own + (size_t)(e->place->opt.rank * c->shard) * zt_dtype_bytes(rest);
     return zt_reduce_scatter_start(e->comm, own, mine, c->shard, rest, rest, false, work,
                                    &e->reduce_req[a->chunk]);
@@ -287,8 +281,8 @@ static zt_status act(zt_engine *e, const zt_act *a, const zt_walk *w)
         return reduce_start(e, a, w);
     case ZT_ACT_GATHER_START:
         return zt_all_gather_start(e->comm, e->params + c->p_at,
-                                   e->gather + s->gather_bufs[a->buf].offset, c->shard,
-                                   e->opt.type, &e->gather_req[a->gather]);
+                                   e->gather + s->gather_bufs[a->buf].offset, c->shard, e->opt.type,
+                                   &e->gather_req[a->gather]);
     case ZT_ACT_GATHER_WAIT:
         zt_engine_point_weights(e, c, e->gather + s->gather_bufs[a->gather].offset);
         return zt_wait(e->comm, &e->gather_req[a->gather]);
@@ -313,13 +307,10 @@ zt_status zt_engine_walk(zt_engine *e, const zt_walk *w, const zt_run *run)
     for (int i = 0; i <= p->n_instrs + 1; i++) {
         for (; next < s->n_acts && s->acts[next].before == i; next++)
             ZT_TRY(act(e, &s->acts[next], w));
-        if (i >= p->n_instrs)
-            continue;
+        if (i >= p->n_instrs) continue;
         ZT_TRY(zt_run_instr(p, &p->instrs[i], run));
-        if (w->look)
-            w->look(w->look_arg, e, &p->instrs[i], run);
-        if (many)
-            ZT_TRY(zt_comm_progress(e->comm));
+        if (w->look) w->look(w->look_arg, e, &p->instrs[i], run);
+        if (many) ZT_TRY(zt_comm_progress(e->comm));
     }
     return ZT_OK;
 }
@@ -334,7 +325,8 @@ zt_run zt_engine_run(zt_engine *e, int pass, const zt_batch *b)
                     .weight = e->weight,
                     .grad = e->grad,
                     .rope_cos = e->rope,
-                    .rope_sin = e->rope ? e->rope + e->opt.positions * e->graph->rope_dim / 2 : NULL,
+                    .rope_sin =
+                        e->rope ? e->rope + e->opt.positions * e->graph->rope_dim / 2 : NULL,
                     .ids = b->ids,
                     .labels = b->labels,
                     .positions = e->positions,
@@ -409,8 +401,7 @@ static zt_status accumulate(zt_engine *e, int pass, const zt_step_opt *o, zt_ste
         zt_walk w = {.pass = pass, .micro = m, .last_micro = m == e->opt.n_micro - 1};
         ZT_TRY(zt_engine_walk(e, &w, &run));
         double sum = sum_losses(e->row_loss, N);
-        if (!isfinite(sum) && bad < 0)
-            bad = m;
+        if (!isfinite(sum) && bad < 0) bad = m;
         loss += sum;
     }
     ZT_TRY(zt_all_reduce_sum_f64(e->comm, &loss, 1));
@@ -443,8 +434,7 @@ static void update_chunk(zt_engine *e, const zt_chunk *c, const zt_optim_step *s
     int64_t from, to, p_from = 0, shard_from, shard_to;
     zt_placement_os_range(p, c, &from, &to);
     zt_placement_shard(p, c, &shard_from, &shard_to);
-    if (c->p_sharded)
-        p_from = shard_from;
+    if (c->p_sharded) p_from = shard_from;
     const int64_t g_from = c->g_sharded ? shard_from : 0;
     const size_t pe = zt_dtype_bytes(p->opt.type), ge = zt_dtype_bytes(p->opt.grad_type);
     const bool own_master = p->opt.type != ZT_F32;
@@ -454,14 +444,12 @@ static void update_chunk(zt_engine *e, const zt_chunk *c, const zt_optim_step *s
         int64_t a = part->at, b = a;
         for (; i < c->n_parts; i++) { /* neighbours that are treated alike go in one call */
             const zt_parameter *q = &p->graph->params[p->parts[c->first_part + i].param];
-            if (!e->opt.optim.decay_all && !q->opt.no_decay != decays)
-                break;
+            if (!e->opt.optim.decay_all && !q->opt.no_decay != decays) break;
             b += q->numel;
         }
         a = a > from ? a : from;
         b = b < to ? b : to;
-        if (a >= b)
-            continue;
+        if (a >= b) continue;
         float *state = (float *)(void *)(e->os + c->os_at), *moments[2] = {NULL, NULL};
         char *copy = e->params + c->p_at + (size_t)(a - p_from) * pe;
         float *master = own_master ? state + (a - from) : (float *)(void *)copy;
@@ -492,14 +480,12 @@ static zt_status update(zt_engine *e, const zt_step_opt *o, double grad_scale)
             ZT_TRY(spread(e, i, e->grads + p->chunks[i].g_at, p->opt.grad_type));
     for (int i = 0; i < p->n_chunks; i++) {
         const zt_chunk *c = &p->chunks[i];
-        if (!c->trainable)
-            continue;
+        if (!c->trainable) continue;
         ZT_TRY(zt_wait(e->comm, &e->reduce_req[i]));
         update_chunk(e, c, &step);
         if (many && c->os_sharded && !c->p_sharded)
             ZT_TRY(spread(e, i, e->params + c->p_at, p->opt.type));
-        if (many)
-            ZT_TRY(zt_comm_progress(e->comm));
+        if (many) ZT_TRY(zt_comm_progress(e->comm));
     }
     for (int i = 0; i < p->n_chunks; i++)
         ZT_TRY(zt_wait(e->comm, &e->reduce_req[i]));
@@ -527,13 +513,11 @@ zt_status zt_engine_step(zt_engine *e, int pass, const zt_step_opt *o, zt_step_r
         status = zt_engine_gradient_not_finite(e, o);
     if (status == ZT_OK && !r->skipped) {
         double start = zt_now(), scale = 1 / o->loss_scale;
-        if (o->clip > 0 && r->grad_norm > o->clip)
-            scale *= o->clip / (r->grad_norm + 1e-6);
+        if (o->clip > 0 && r->grad_norm > o->clip) scale *= o->clip / (r->grad_norm + 1e-6);
         status = update(e, o, scale);
         r->seconds_update = zt_now() - start;
     }
     zt_mem_freeze(e->mem, false);
-    if (status != ZT_OK)
-        return zt_pass_at(__FILE__, __LINE__, __func__, status);
+    if (status != ZT_OK) return zt_pass_at(__FILE__, __LINE__, __func__, status);
     return ZT_OK;
 }

@@ -13,21 +13,21 @@
 enum { ZT_MAX_PASSES = 4 };
 
 typedef struct {
-    int stage;           /* ZeRO 0..3 */
-    zt_dtype type;       /* parameters and activations */
-    int n_micro;         /* micro-steps a step */
-    bool grad_fp32;      /* gradients rest in fp32; always so with more than one micro-step */
-    bool train;          /* false: no gradients, no optimizer state */
+    int stage;      /* ZeRO 0..3 */
+    zt_dtype type;  /* parameters and activations */
+    int n_micro;    /* micro-steps a step */
+    bool grad_fp32; /* gradients rest in fp32; always so with more than one micro-step */
+    bool train;     /* false: no gradients, no optimizer state */
     zt_optim_opt optim;
     int64_t persist_numel, prefetch_numel;
-    uint64_t seed; /* of dropout */
+    uint64_t seed;     /* of dropout */
     int64_t positions; /* rows of the rotary table: the longest sequence */
 } zt_engine_opt;
 
 /* One micro-batch of a pass: T ids and labels (-100: masked) for each of B examples. */
 typedef struct {
     int32_t *ids, *labels;
-    int32_t *start;       /* first position that each may see; NULL when documents are not isolated */
+    int32_t *start; /* first position that each may see; NULL when documents are not isolated */
     int64_t first_sample; /* number of the first example in the step's global batch */
 } zt_batch;
 
@@ -83,10 +83,11 @@ ZT_MUST_USE zt_status zt_engine_allocate(zt_engine *e, zt_mem *mem, zt_comm *com
 zt_batch *zt_engine_batch(zt_engine *e, int micro); /* to be filled before a step. Local */
 
 typedef struct {
-    int64_t step; /* 1 for the first update */
+    int64_t step;    /* 1 for the first update */
     double lr, clip; /* clip 0: none */
     double loss_scale;
-    bool skip_overflow; /* fp16: a gradient that is not finite skips the update instead of failing */
+    bool
+        skip_overflow; /* fp16: a gradient that is not finite skips the update instead of failing */
 } zt_step_opt;
 typedef struct {
     double loss; /* mean per target token of the global batch */

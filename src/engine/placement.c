@@ -27,8 +27,7 @@ static void lay_parameters(zt_placement *p)
     for (int i = 0; i < n; i++)
         p->chunk_of[i] = -1;
     for (int i = 0; i < n; i++) {
-        if (p->chunk_of[i] >= 0)
-            continue;
+        if (p->chunk_of[i] >= 0) continue;
         zt_chunk c = {.segment = p->graph->params[i].segment,
                       .first_part = p->n_parts,
                       .trainable = p->opt.train && p->graph->params[i].trainable};
@@ -48,7 +47,10 @@ static void lay_parameters(zt_placement *p)
     }
 }
 
-static size_t up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static size_t up(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
 
 /* Real (not padding) elements among [from, from + count) of the chunk. */
 static size_t real(const zt_chunk *c, int64_t from, int64_t count)
@@ -69,8 +71,7 @@ static void lay_chunk(zt_placement *p, zt_chunk *c)
     c->p_at = p->p_bytes;
     p->p_bytes += up((size_t)c->p_count * pe);
     p->p_payload += pe * real(c, c->p_sharded ? mine : 0, c->p_count);
-    if (!c->trainable)
-        return;
+    if (!c->trainable) return;
     c->g_count = c->g_sharded ? c->shard : c->padded;
     c->g_at = p->g_bytes;
     p->g_bytes += up((size_t)c->g_count * ge);
@@ -84,8 +85,7 @@ static void lay_chunk(zt_placement *p, zt_chunk *c)
 zt_status zt_placement_make(const zt_graph *g, const zt_placement_opt *opt, zt_placement **out)
 {
     zt_placement *p = zt_calloc(1, sizeof *p);
-    if (!p)
-        return ZT_NOMEM();
+    if (!p) return ZT_NOMEM();
     const size_t n = (size_t)g->n_params;
     p->opt = *opt;
     p->graph = g;
@@ -108,8 +108,7 @@ zt_status zt_placement_make(const zt_graph *g, const zt_placement_opt *opt, zt_p
 
 void zt_placement_destroy(zt_placement **p)
 {
-    if (!*p)
-        return;
+    if (!*p) return;
     zt_free((*p)->chunks);
     zt_free((*p)->parts);
     zt_free((*p)->chunk_of);
@@ -128,6 +127,5 @@ void zt_placement_os_range(const zt_placement *p, const zt_chunk *c, int64_t *fr
 {
     *from = 0;
     *to = c->padded;
-    if (c->os_sharded)
-        zt_placement_shard(p, c, from, to);
+    if (c->os_sharded) zt_placement_shard(p, c, from, to);
 }

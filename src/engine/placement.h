@@ -47,11 +47,11 @@ typedef struct {
     zt_chunk *chunks;
     zt_chunk_part *parts;
     int n_chunks, n_parts;
-    int *chunk_of; /* [n_params] */
-    int64_t *at;   /* [n_params]: first element in its chunk */
-    int n_states;  /* fp32 arrays of optimizer state: master copy and moments */
-    size_t p_bytes, g_bytes, os_bytes;             /* of the regions */
-    size_t p_payload, g_payload, os_payload;       /* without padding */
+    int *chunk_of;                     /* [n_params] */
+    int64_t *at;                       /* [n_params]: first element in its chunk */
+    int n_states;                      /* fp32 arrays of optimizer state: master copy and moments */
+    size_t p_bytes, g_bytes, os_bytes; /* of the regions */
+    size_t p_payload, g_payload, os_payload; /* without padding */
 } zt_placement;
 
 ZT_MUST_USE zt_status zt_placement_make(const zt_graph *g, const zt_placement_opt *opt,

@@ -15,12 +15,10 @@ typedef struct {
 
 static zt_status grow(void **array, int count, int *room, size_t bytes)
 {
-    if (count < *room)
-        return ZT_OK;
+    if (count < *room) return ZT_OK;
     int more = *room ? 2 * *room : 64;
     void *q = zt_realloc(*array, (size_t)more * bytes);
-    if (!q)
-        return ZT_NOMEM();
+    if (!q) return ZT_NOMEM();
     *array = q;
     *room = more;
     return ZT_OK;
@@ -45,8 +43,7 @@ static void find_stretches(maker *m)
     const zt_program *g = m->program;
     for (int i = 0; i < g->n_instrs; i++) {
         const zt_instr *a = &g->instrs[i];
-        if (i == 0 || a[-1].segment != a->segment)
-            m->begin[m->n_stretches++] = i;
+        if (i == 0 || a[-1].segment != a->segment) m->begin[m->n_stretches++] = i;
         m->stretch[i] = m->n_stretches - 1;
     }
     m->begin[m->n_stretches] = g->n_instrs;
@@ -125,11 +122,10 @@ static zt_status reduce(maker *m, int chunk, int first, int last)
     }
     zt_act open = {.before = first, .kind = ZT_ACT_GRAD_OPEN, .chunk = chunk, .buf = a.buf};
     ZT_TRY(act(s, open));
-    if (n == 1)
-        return ZT_OK;
+    if (n == 1) return ZT_OK;
     a.work = s->n_reduce;
-    ZT_TRY(interval(&s->reduce_bufs, &s->n_reduce, &s->room_reduce, (size_t)((n - 1) * c->shard) * e,
-                    last + 1, wait - 1));
+    ZT_TRY(interval(&s->reduce_bufs, &s->n_reduce, &s->room_reduce,
+                    (size_t)((n - 1) * c->shard) * e, last + 1, wait - 1));
     ZT_TRY(act(s, a));
     a.kind = ZT_ACT_REDUCE_WAIT;
     a.before = wait;
@@ -151,24 +147,20 @@ static zt_status reduces(maker *m)
         for (int k = 0; n && k < n->n_par; k++)
             if (g->instrs[i].d_par[k]) {
                 int c = m->p->chunk_of[n->par[k]];
-                if (m->first[c] < 0)
-                    m->first[c] = i;
+                if (m->first[c] < 0) m->first[c] = i;
                 m->last[c] = i;
             }
     }
     for (int c = 0; c < m->p->n_chunks; c++)
-        if (m->first[c] >= 0)
-            ZT_TRY(reduce(m, c, m->first[c], m->last[c]));
+        if (m->first[c] >= 0) ZT_TRY(reduce(m, c, m->first[c], m->last[c]));
     return ZT_OK;
 }
 
 static int by_time(const void *x, const void *y)
 {
     const zt_act *a = x, *b = y;
-    if (a->before != b->before)
-        return a->before < b->before ? -1 : 1;
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
+    if (a->before != b->before) return a->before < b->before ? -1 : 1;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
     return a->chunk < b->chunk ? -1 : a->chunk > b->chunk;
 }
 
@@ -180,12 +172,10 @@ static zt_status make(maker *m, int64_t prefetch)
     m->begin = zt_malloc(n * sizeof(int));
     m->first = zt_malloc(chunks * sizeof(int));
     m->last = zt_malloc(chunks * sizeof(int));
-    if (!m->stretch || !m->begin || !m->first || !m->last)
-        return ZT_NOMEM();
+    if (!m->stretch || !m->begin || !m->first || !m->last) return ZT_NOMEM();
     find_stretches(m);
     ZT_TRY(gathers(m, prefetch));
-    if (m->program->opt.goal == ZT_GOAL_TRAIN)
-        ZT_TRY(reduces(m));
+    if (m->program->opt.goal == ZT_GOAL_TRAIN) ZT_TRY(reduces(m));
     qsort(s->acts, (size_t)s->n_acts, sizeof *s->acts, by_time);
     ZT_TRY(zt_arena_plan(s->gather_bufs, s->n_gather, &s->gather_bytes));
     return zt_arena_plan(s->reduce_bufs, s->n_reduce, &s->reduce_bytes);
@@ -195,8 +185,7 @@ zt_status zt_schedule_make(const zt_placement *p, const zt_program *program, int
                            zt_schedule **out)
 {
     zt_schedule *s = zt_calloc(1, sizeof *s);
-    if (!s)
-        return ZT_NOMEM();
+    if (!s) return ZT_NOMEM();
     s->program = program;
     maker m = {.s = s, .p = p, .program = program};
     zt_status status = make(&m, prefetch_numel);
@@ -214,8 +203,7 @@ zt_status zt_schedule_make(const zt_placement *p, const zt_program *program, int
 
 void zt_schedule_destroy(zt_schedule **s)
 {
-    if (!*s)
-        return;
+    if (!*s) return;
     zt_free((*s)->acts);
     zt_free((*s)->gather_bufs);
     zt_free((*s)->reduce_bufs);

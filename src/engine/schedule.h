@@ -7,19 +7,19 @@
 #include "graph/program.h"
 
 typedef enum { /* in the order in which they happen before one instruction */
-    ZT_ACT_REDUCE_WAIT,
-    ZT_ACT_REDUCE_START,
-    ZT_ACT_GATHER_START,
-    ZT_ACT_GATHER_WAIT,
-    ZT_ACT_GRAD_OPEN, /* the chunk's gradient buffer is about to be written */
+               ZT_ACT_REDUCE_WAIT,
+               ZT_ACT_REDUCE_START,
+               ZT_ACT_GATHER_START,
+               ZT_ACT_GATHER_WAIT,
+               ZT_ACT_GRAD_OPEN, /* the chunk's gradient buffer is about to be written */
 } zt_act_kind;
 
 typedef struct {
     int before; /* instruction; n_instrs = after the last, n_instrs + 1 = at the very end */
     zt_act_kind kind;
     int chunk;
-    int gather;          /* number of the gather, to match start and wait */
-    int buf, work;       /* intervals of the gather or the reduce arena */
+    int gather;    /* number of the gather, to match start and wait */
+    int buf, work; /* intervals of the gather or the reduce arena */
 } zt_act;
 
 typedef struct {

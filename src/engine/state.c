@@ -27,8 +27,7 @@ static zt_status read_range(zt_engine *e, const zt_chunk *c, int64_t from, int64
 static void set_param(zt_engine *e, const zt_chunk *c, int64_t at, int64_t n, const float *x)
 {
     int64_t from = 0, to;
-    if (c->p_sharded)
-        zt_placement_shard(e->place, c, &from, &to);
+    if (c->p_sharded) zt_placement_shard(e->place, c, &from, &to);
     char *p = e->params + c->p_at + (size_t)(at - from) * zt_dtype_bytes(e->opt.type);
     e->dev->k->cast(e->dev, n, x, ZT_F32, p, e->opt.type);
 }
@@ -51,7 +50,10 @@ static void set_master(zt_engine *e, const zt_chunk *c, int64_t at, int64_t n, c
     set_state(e, c, 0, at, n, x);
 }
 
-static int first_moment(const zt_engine *e) { return e->opt.type != ZT_F32; }
+static int first_moment(const zt_engine *e)
+{
+    return e->opt.type != ZT_F32;
+}
 
 static void set_moment_0(zt_engine *e, const zt_chunk *c, int64_t at, int64_t n, const float *x)
 {
@@ -68,11 +70,9 @@ zt_status zt_engine_fill(zt_engine *e, zt_read_fn *read, void *arg)
     for (int i = 0; i < e->place->n_chunks; i++) {
         const zt_chunk *c = &e->place->chunks[i];
         int64_t from = 0, to = c->padded;
-        if (c->p_sharded)
-            zt_placement_shard(e->place, c, &from, &to);
+        if (c->p_sharded) zt_placement_shard(e->place, c, &from, &to);
         ZT_TRY(read_range(e, c, from, to, read, arg, set_param));
-        if (!c->trainable || e->opt.type == ZT_F32)
-            continue;
+        if (!c->trainable || e->opt.type == ZT_F32) continue;
         zt_placement_os_range(e->place, c, &from, &to);
         ZT_TRY(read_range(e, c, from, to, read, arg, set_master));
     }
@@ -84,8 +84,7 @@ zt_status zt_engine_fill_moment(zt_engine *e, int moment, zt_read_fn *read, void
     for (int i = 0; i < e->place->n_chunks; i++) {
         const zt_chunk *c = &e->place->chunks[i];
         int64_t from, to;
-        if (!c->trainable)
-            continue;
+        if (!c->trainable) continue;
         zt_placement_os_range(e->place, c, &from, &to);
         ZT_TRY(read_range(e, c, from, to, read, arg, moment ? set_moment_1 : set_moment_0));
     }
@@ -100,18 +99,17 @@ zt_status zt_engine_slices(zt_engine *e, zt_slice_fn *fn, void *arg)
         int64_t from, to, os_from, os_to, p_from = 0, p_to;
         zt_placement_shard(p, c, &from, &to);
         zt_placement_os_range(p, c, &os_from, &os_to);
-        if (c->p_sharded)
-            zt_placement_shard(p, c, &p_from, &p_to);
+        if (c->p_sharded) zt_placement_shard(p, c, &p_from, &p_to);
         const float *params = (const float *)(const void *)(e->params + c->p_at);
         for (int k = 0; c->trainable && k < c->n_parts; k++) {
             const zt_chunk_part *part = &p->parts[c->first_part + k];
             int64_t a = part->at, b = a + p->graph->params[part->param].numel;
             a = a > from ? a : from;
             b = b < to ? b : to;
-            if (a >= b)
-                continue;
+            if (a >= b) continue;
             zt_state_slice s = {.param = part->param, .from = a - part->at, .count = b - a};
-            s.master = first_moment(e) ? state_array(e, c, 0) + (a - os_from) : params + (a - p_from);
+            s.master =
+                first_moment(e) ? state_array(e, c, 0) + (a - os_from) : params + (a - p_from);
             for (int m = 0; m < p->n_states - first_moment(e); m++)
                 s.moments[m] = state_array(e, c, first_moment(e) + m) + (a - os_from);
             ZT_TRY(fn(arg, &s));
@@ -124,8 +122,7 @@ zt_status zt_engine_gather_chunk(zt_engine *e, int chunk, const void **data)
 {
     const zt_chunk *c = &e->place->chunks[chunk];
     *data = e->params + c->p_at;
-    if (!c->p_sharded)
-        return ZT_OK;
+    if (!c->p_sharded) return ZT_OK;
     zt_request *req = NULL;
     ZT_TRY(zt_all_gather_start(e->comm, *data, e->gather, c->shard, e->opt.type, &req));
     *data = e->gather;

@@ -5,8 +5,9 @@
 
 typedef struct {
     size_t bytes;
-    int first, last; /* lives from instruction `first` to `last`, both included; first > last: unused */
-    size_t offset;   /* the result */
+    int first,
+        last; /* lives from instruction `first` to `last`, both included; first > last: unused */
+    size_t offset; /* the result */
 } zt_interval;
 
 /* Places every interval so that no two that are alive together overlap; *bytes is the arena's size.

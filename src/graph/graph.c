@@ -5,23 +5,30 @@
 #include <stdio.h>
 
 static const char *const op_names[ZT_OPS] = {
-    [ZT_OP_EMBED] = "embed",         [ZT_OP_LINEAR] = "linear",
-    [ZT_OP_LAYER_NORM] = "layer_norm", [ZT_OP_RMS_NORM] = "rms_norm",
-    [ZT_OP_GELU] = "gelu",           [ZT_OP_SILU_MUL] = "silu_mul",
-    [ZT_OP_ADD] = "add",             [ZT_OP_DROPOUT] = "dropout",
-    [ZT_OP_ROPE] = "rope",           [ZT_OP_ATTENTION] = "attention",
+    [ZT_OP_EMBED] = "embed",
+    [ZT_OP_LINEAR] = "linear",
+    [ZT_OP_LAYER_NORM] = "layer_norm",
+    [ZT_OP_RMS_NORM] = "rms_norm",
+    [ZT_OP_GELU] = "gelu",
+    [ZT_OP_SILU_MUL] = "silu_mul",
+    [ZT_OP_ADD] = "add",
+    [ZT_OP_DROPOUT] = "dropout",
+    [ZT_OP_ROPE] = "rope",
+    [ZT_OP_ATTENTION] = "attention",
     [ZT_OP_LM_HEAD] = "lm_head",
 };
 
-const char *zt_op_name(zt_op op) { return op_names[op]; }
+const char *zt_op_name(zt_op op)
+{
+    return op_names[op];
+}
 
 #define REFUSE(g, ...) ((g)->status = ZT_FAIL(ZT_ERR_SHAPE, __VA_ARGS__))
 
 /* Room for one more of an array of the graph; false (and the sticky error) when there is none. */
 static bool grow(zt_graph *g, void **array, int count, int *room, size_t bytes)
 {
-    if (count < *room)
-        return true;
+    if (count < *room) return true;
     int more = *room ? 2 * *room : 64;
     void *p = zt_realloc(*array, (size_t)more * bytes);
     if (!p) {
@@ -36,16 +43,14 @@ static bool grow(zt_graph *g, void **array, int count, int *room, size_t bytes)
 zt_status zt_graph_create(zt_graph **out)
 {
     zt_graph *g = zt_calloc(1, sizeof *g);
-    if (!g)
-        return ZT_NOMEM();
+    if (!g) return ZT_NOMEM();
     *out = g;
     return ZT_OK;
 }
 
 void zt_graph_destroy(zt_graph **g)
 {
-    if (!*g)
-        return;
+    if (!*g) return;
     for (int i = 0; i < (*g)->n_params; i++)
         zt_free((*g)->params[i].name);
     zt_free((*g)->nodes);
@@ -86,16 +91,14 @@ int64_t zt_graph_numel(const zt_graph *g, bool trainable_only)
 {
     int64_t n = 0;
     for (int i = 0; i < g->n_params; i++)
-        if (!trainable_only || g->params[i].trainable)
-            n += g->params[i].numel;
+        if (!trainable_only || g->params[i].trainable) n += g->params[i].numel;
     return n;
 }
 
 int zt_graph_find(const zt_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_params; i++)
-        if (strcmp(g->params[i].name, name) == 0)
-            return i;
+        if (strcmp(g->params[i].name, name) == 0) return i;
     return -1;
 }
 
@@ -113,8 +116,7 @@ void zt_segment_name(const zt_graph *g, int segment, char *text, size_t size)
 /* ---- scopes and blocks ---- */
 void zt_push(zt_graph *g, const char *fmt, ...)
 {
-    if (g->status != ZT_OK)
-        return;
+    if (g->status != ZT_OK) return;
     size_t length = strlen(g->prefix), room = sizeof g->prefix - length;
     va_list args;
     va_start(args, fmt);
@@ -129,8 +131,7 @@ void zt_push(zt_graph *g, const char *fmt, ...)
 
 void zt_pop(zt_graph *g)
 {
-    if (g->status == ZT_OK && g->depth > 0)
-        g->prefix[g->prefix_at[--g->depth]] = '\0';
+    if (g->status == ZT_OK && g->depth > 0) g->prefix[g->prefix_at[--g->depth]] = '\0';
 }
 
 static void segment_open(zt_graph *g, bool is_block)
@@ -143,8 +144,7 @@ static void segment_open(zt_graph *g, bool is_block)
 
 void zt_block_begin(zt_graph *g)
 {
-    if (g->status != ZT_OK)
-        return;
+    if (g->status != ZT_OK) return;
     if (g->in_block) {
         REFUSE(g, "a block begins inside a block");
         return;
@@ -153,7 +153,10 @@ void zt_block_begin(zt_graph *g)
     g->in_block = true;
 }
 
-void zt_block_end(zt_graph *g) { g->in_block = false; }
+void zt_block_end(zt_graph *g)
+{
+    g->in_block = false;
+}
 
 /* The segment that the next node belongs to. */
 static int segment_now(zt_graph *g)
@@ -166,13 +169,11 @@ static int segment_now(zt_graph *g)
 /* ---- parameters ---- */
 zt_par zt_param(zt_graph *g, const char *name, int64_t out, int64_t in, zt_par_opt o)
 {
-    if (g->status != ZT_OK)
-        return ZT_NO_PAR;
+    if (g->status != ZT_OK) return ZT_NO_PAR;
     char full[512];
     (void)snprintf(full, sizeof full, "%s%s", g->prefix, name);
     int segment = segment_now(g), i = zt_graph_find(g, full);
-    if (g->status != ZT_OK)
-        return ZT_NO_PAR;
+    if (g->status != ZT_OK) return ZT_NO_PAR;
     if (i >= 0) {
         zt_parameter *p = &g->params[i];
         if (p->out != out || p->in != in) {
@@ -207,8 +208,7 @@ zt_par zt_param(zt_graph *g, const char *name, int64_t out, int64_t in, zt_par_o
 /* ---- nodes ---- */
 static int add_value(zt_graph *g, zt_value v)
 {
-    if (!grow(g, (void **)&g->values, g->n_values, &g->room_values, sizeof *g->values))
-        return -1;
+    if (!grow(g, (void **)&g->values, g->n_values, &g->room_values, sizeof *g->values)) return -1;
     g->values[g->n_values] = v;
     return g->n_values++;
 }
@@ -221,18 +221,15 @@ static zt_val add_node(zt_graph *g, zt_node n, int64_t cols)
     if (g->status != ZT_OK ||
         !grow(g, (void **)&g->nodes, g->n_nodes, &g->room_nodes, sizeof *g->nodes))
         return (zt_val){-1};
-    if (cols)
-        n.out = add_value(g, (zt_value){.cols = cols, .node = g->n_nodes, .parent = -1});
-    if (g->status != ZT_OK)
-        return (zt_val){-1};
+    if (cols) n.out = add_value(g, (zt_value){.cols = cols, .node = g->n_nodes, .parent = -1});
+    if (g->status != ZT_OK) return (zt_val){-1};
     for (int i = 0; i < n.n_in; i++) {
         if (g->values[n.in[i]].parent >= 0 && n.op != ZT_OP_ATTENTION) {
             REFUSE(g, "%s cannot read a part of a value; attention can", zt_op_name(n.op));
             return (zt_val){-1};
         }
         g->values[n.in[i]].uses++;
-        if (g->values[n.in[i]].parent >= 0)
-            g->values[g->values[n.in[i]].parent].uses++;
+        if (g->values[n.in[i]].parent >= 0) g->values[g->values[n.in[i]].parent].uses++;
     }
     for (int i = 0; i < n.n_par; i++)
         if (n.par[i] >= 0 && g->params[n.par[i]].last_segment != n.segment) {
@@ -258,12 +255,14 @@ static bool bad_par(zt_graph *g, zt_par p)
     return g->status != ZT_OK;
 }
 
-static int64_t cols(const zt_graph *g, zt_val v) { return g->values[v.id].cols; }
+static int64_t cols(const zt_graph *g, zt_val v)
+{
+    return g->values[v.id].cols;
+}
 
 zt_val zt_nn_embed(zt_graph *g, zt_ids_kind ids, zt_par table)
 {
-    if (bad_par(g, table))
-        return (zt_val){-1};
+    if (bad_par(g, table)) return (zt_val){-1};
     return add_node(
         g, (zt_node){.op = ZT_OP_EMBED, .n_par = 1, .par = {table.id}, .flag = ids == ZT_POSITIONS},
         g->params[table.id].in);
@@ -272,8 +271,7 @@ zt_val zt_nn_embed(zt_graph *g, zt_ids_kind ids, zt_par table)
 /* x against a weight [out, in] and its vectors [out] */
 static bool misfit(zt_graph *g, const char *op, zt_val x, zt_par w)
 {
-    if (bad(g, x) || bad_par(g, w))
-        return true;
+    if (bad(g, x) || bad_par(g, w)) return true;
     const zt_parameter *p = &g->params[w.id];
     int64_t want = p->in ? p->in : p->out;
     if (cols(g, x) != want)
@@ -284,8 +282,7 @@ static bool misfit(zt_graph *g, const char *op, zt_val x, zt_par w)
 
 zt_val zt_nn_linear(zt_graph *g, zt_val x, zt_par w, zt_par bias)
 {
-    if (misfit(g, "linear", x, w))
-        return (zt_val){-1};
+    if (misfit(g, "linear", x, w)) return (zt_val){-1};
     int64_t out = g->params[w.id].out;
     if (bias.id >= 0 && (g->params[bias.id].out != out || g->params[bias.id].in != 0)) {
         REFUSE(g, "linear: the bias %s does not fit %s", g->params[bias.id].name,
@@ -294,15 +291,13 @@ zt_val zt_nn_linear(zt_graph *g, zt_val x, zt_par w, zt_par bias)
     }
     return add_node(
         g,
-        (zt_node){
-            .op = ZT_OP_LINEAR, .n_in = 1, .in = {x.id}, .n_par = 2, .par = {w.id, bias.id}},
+        (zt_node){.op = ZT_OP_LINEAR, .n_in = 1, .in = {x.id}, .n_par = 2, .par = {w.id, bias.id}},
         out);
 }
 
 zt_val zt_nn_layer_norm(zt_graph *g, zt_val x, zt_par scale, zt_par shift, float eps)
 {
-    if (misfit(g, "layer_norm", x, scale) || misfit(g, "layer_norm", x, shift))
-        return (zt_val){-1};
+    if (misfit(g, "layer_norm", x, scale) || misfit(g, "layer_norm", x, shift)) return (zt_val){-1};
     return add_node(g,
                     (zt_node){.op = ZT_OP_LAYER_NORM,
                               .n_in = 1,
@@ -315,8 +310,7 @@ zt_val zt_nn_layer_norm(zt_graph *g, zt_val x, zt_par scale, zt_par shift, float
 
 zt_val zt_nn_rms_norm(zt_graph *g, zt_val x, zt_par scale, float eps)
 {
-    if (misfit(g, "rms_norm", x, scale))
-        return (zt_val){-1};
+    if (misfit(g, "rms_norm", x, scale)) return (zt_val){-1};
     return add_node(g,
                     (zt_node){.op = ZT_OP_RMS_NORM,
                               .n_in = 1,
@@ -329,16 +323,14 @@ zt_val zt_nn_rms_norm(zt_graph *g, zt_val x, zt_par scale, float eps)
 
 zt_val zt_nn_gelu(zt_graph *g, zt_val x, bool tanh_form)
 {
-    if (bad(g, x))
-        return (zt_val){-1};
+    if (bad(g, x)) return (zt_val){-1};
     return add_node(g, (zt_node){.op = ZT_OP_GELU, .n_in = 1, .in = {x.id}, .flag = tanh_form},
                     cols(g, x));
 }
 
 static zt_val two(zt_graph *g, zt_op op, zt_val a, zt_val b)
 {
-    if (bad(g, a) || bad(g, b))
-        return (zt_val){-1};
+    if (bad(g, a) || bad(g, b)) return (zt_val){-1};
     if (cols(g, a) != cols(g, b)) {
         REFUSE(g, "%s of %lld and %lld channels", zt_op_name(op), (long long)cols(g, a),
                (long long)cols(g, b));
@@ -352,12 +344,14 @@ zt_val zt_nn_silu_mul(zt_graph *g, zt_val gate, zt_val up)
     return two(g, ZT_OP_SILU_MUL, gate, up);
 }
 
-zt_val zt_nn_add(zt_graph *g, zt_val a, zt_val b) { return two(g, ZT_OP_ADD, a, b); }
+zt_val zt_nn_add(zt_graph *g, zt_val a, zt_val b)
+{
+    return two(g, ZT_OP_ADD, a, b);
+}
 
 zt_val zt_nn_dropout(zt_graph *g, zt_val x, float p)
 {
-    if (bad(g, x) || p == 0.0f)
-        return x;
+    if (bad(g, x) || p == 0.0f) return x;
     if (!(p > 0.0f && p < 1.0f)) {
         REFUSE(g, "dropout of %g is not in [0, 1)", (double)p);
         return x;
@@ -368,8 +362,7 @@ zt_val zt_nn_dropout(zt_graph *g, zt_val x, float p)
 
 zt_val zt_nn_part(zt_graph *g, zt_val x, int which, int of)
 {
-    if (bad(g, x))
-        return x;
+    if (bad(g, x)) return x;
     if (of < 1 || which < 0 || which >= of || cols(g, x) % of || g->values[x.id].parent >= 0) {
         REFUSE(g, "part %d of %d of %lld channels", which, of, (long long)cols(g, x));
         return x;
@@ -381,8 +374,7 @@ zt_val zt_nn_part(zt_graph *g, zt_val x, int which, int of)
 
 zt_val zt_nn_rope(zt_graph *g, zt_val x, int head_dim, const float *inv_freq)
 {
-    if (bad(g, x))
-        return x;
+    if (bad(g, x)) return x;
     if (head_dim < 2 || head_dim % 2 || cols(g, x) % head_dim || g->values[x.id].parent >= 0 ||
         (g->inv_freq && g->rope_dim != head_dim)) {
         REFUSE(g, "rope: heads of %d channels in %lld", head_dim, (long long)cols(g, x));
@@ -408,8 +400,7 @@ zt_val zt_nn_rope(zt_graph *g, zt_val x, int head_dim, const float *inv_freq)
 
 zt_val zt_nn_causal_attention(zt_graph *g, zt_val q, zt_val k, zt_val v, zt_attention_opt o)
 {
-    if (bad(g, q) || bad(g, k) || bad(g, v))
-        return (zt_val){-1};
+    if (bad(g, q) || bad(g, k) || bad(g, v)) return (zt_val){-1};
     int64_t d = o.heads > 0 ? cols(g, q) / o.heads : 0;
     if (d < 1 || cols(g, q) % o.heads || o.kv_heads < 1 || o.heads % o.kv_heads ||
         cols(g, k) != d * o.kv_heads || cols(g, v) != d * o.kv_heads) {
@@ -431,8 +422,7 @@ zt_val zt_nn_causal_attention(zt_graph *g, zt_val q, zt_val k, zt_val v, zt_atte
 
 void zt_nn_lm_head(zt_graph *g, zt_val x, zt_par w)
 {
-    if (misfit(g, "lm_head", x, w))
-        return;
+    if (misfit(g, "lm_head", x, w)) return;
     (void)add_node(
         g, (zt_node){.op = ZT_OP_LM_HEAD, .n_in = 1, .in = {x.id}, .n_par = 1, .par = {w.id}}, 0);
 }

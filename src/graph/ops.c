@@ -15,7 +15,10 @@ static const zt_op_trait traits[ZT_OPS] = {
     [ZT_OP_LM_HEAD] = {.needs_in = true},
 };
 
-const zt_op_trait *zt_op_traits(zt_op op) { return &traits[op]; }
+const zt_op_trait *zt_op_traits(zt_op op)
+{
+    return &traits[op];
+}
 
 size_t zt_op_saved_bytes(const zt_node *n, int which, int64_t B, int64_t T)
 {
@@ -80,8 +83,7 @@ size_t zt_op_cache_at(const zt_graph *g, const zt_program_opt *opt, int node, si
     size_t at = 0, one = 0;
     for (int j = 0; j <= node; j++) {
         const zt_node *n = &g->nodes[j];
-        if (n->op != ZT_OP_ATTENTION)
-            continue;
+        if (n->op != ZT_OP_ATTENTION) continue;
         at += 2 * one;
         one = (size_t)(opt->B * opt->cache_room * n->kv_heads * n->head_dim) *
               zt_dtype_bytes(opt->type);
@@ -104,13 +106,10 @@ int64_t zt_lm_head_rows(const zt_program *p)
     const zt_parameter *w = &g->params[g->nodes[g->n_nodes - 1].par[0]];
     int64_t all = p->opt.B * p->opt.T;
     int64_t most = (32 << 20) / (w->out * (int64_t)zt_dtype_bytes(p->opt.type));
-    if (most < 64)
-        most = 64;
+    if (most < 64) most = 64;
     int64_t pieces = (all + most - 1) / most;
     return (all + pieces - 1) / pieces;
 }
-
-
 
 static size_t head_scratch(const zt_program *p, const zt_node *n, const zt_dev *dev)
 {
@@ -144,8 +143,7 @@ size_t zt_op_scratch(const zt_program *p, const zt_instr *i, const zt_dev *dev)
     }
     case ZT_OP_ATTENTION: {
         zt_attention a = zt_op_attention(p, n, 0);
-        if (p->opt.cache_room)
-            a.S = p->opt.cache_room;
+        if (p->opt.cache_room) a.S = p->opt.cache_room;
         return k->attention_scratch(&a, dev->n_threads);
     }
     case ZT_OP_LAYER_NORM:

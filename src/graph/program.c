@@ -22,12 +22,14 @@ typedef struct {
 
 static const zt_ref none = {-1, 0, 0};
 
-static int64_t rows(const maker *m) { return m->p->opt.B * m->p->opt.T; }
+static int64_t rows(const maker *m)
+{
+    return m->p->opt.B * m->p->opt.T;
+}
 
 static bool grow(maker *m, void **array, int count, int *room, size_t bytes)
 {
-    if (count < *room)
-        return true;
+    if (count < *room) return true;
     int more = *room ? 2 * *room : 128;
     void *q = zt_realloc(*array, (size_t)more * bytes);
     if (!q) {
@@ -42,7 +44,8 @@ static bool grow(maker *m, void **array, int count, int *room, size_t bytes)
 static zt_ref new_buf(maker *m, size_t bytes, int64_t stride)
 {
     zt_program *p = m->p;
-    if (m->status != ZT_OK || !grow(m, (void **)&p->bufs, p->n_bufs, &p->room_bufs, sizeof *p->bufs))
+    if (m->status != ZT_OK ||
+        !grow(m, (void **)&p->bufs, p->n_bufs, &p->room_bufs, sizeof *p->bufs))
         return none;
     p->bufs[p->n_bufs] = (zt_interval){.bytes = bytes, .first = INT32_MAX, .last = -1};
     return (zt_ref){p->n_bufs++, 0, stride};
@@ -55,13 +58,10 @@ static zt_ref new_value_buf(maker *m, int64_t cols)
 
 static void touch(maker *m, zt_ref r, int at)
 {
-    if (r.buf < 0)
-        return;
+    if (r.buf < 0) return;
     zt_interval *b = &m->p->bufs[r.buf];
-    if (at < b->first)
-        b->first = at;
-    if (at > b->last)
-        b->last = at;
+    if (at < b->first) b->first = at;
+    if (at > b->last) b->last = at;
 }
 
 static void emit(maker *m, zt_instr i)
@@ -102,8 +102,7 @@ static zt_ref value_ref(const maker *m, int value, int instance, int segment)
     int own = owner_of(m->g, value);
     bool inside = m->g->nodes[m->g->values[own].node].segment == segment;
     zt_ref r = m->value[inside ? instance : 0][own];
-    if (own != value)
-        r.col = m->g->values[value].col;
+    if (own != value) r.col = m->g->values[value].col;
     return r;
 }
 
@@ -111,8 +110,7 @@ static zt_ref value_ref(const maker *m, int value, int instance, int segment)
 static bool may_overwrite(const maker *m, const zt_node *n, int k)
 {
     const zt_value *v = &m->g->values[n->in[k]];
-    if (!zt_op_traits(n->op)->in_place || v->parent >= 0 || v->uses != 1)
-        return false;
+    if (!zt_op_traits(n->op)->in_place || v->parent >= 0 || v->uses != 1) return false;
     const zt_node *from = &m->g->nodes[v->node];
     return from->segment == n->segment && !zt_op_traits(from->op)->needs_out;
 }
@@ -125,15 +123,12 @@ static void forward(maker *m, int node, int instance)
     for (int k = 0; k < n->n_in; k++)
         i.in[k] = value_ref(m, n->in[k], instance, n->segment);
     for (int k = n->n_in; k-- > 0 && i.out.buf < 0;)
-        if (may_overwrite(m, n, k))
-            i.out = i.in[k];
-    if (i.out.buf < 0)
-        i.out = new_value_buf(m, g->values[n->out].cols);
+        if (may_overwrite(m, n, k)) i.out = i.in[k];
+    if (i.out.buf < 0) i.out = new_value_buf(m, g->values[n->out].cols);
     m->value[instance][n->out] = i.out;
     for (int s = 0; s < 2; s++) {
         size_t bytes = zt_op_saved_bytes(n, s, m->p->opt.B, m->p->opt.T);
-        if (bytes)
-            i.saved[s] = m->saved[instance][2 * node + s] = new_buf(m, bytes, 1);
+        if (bytes) i.saved[s] = m->saved[instance][2 * node + s] = new_buf(m, bytes, 1);
     }
     emit(m, i);
 }
@@ -151,8 +146,7 @@ static void find_needs(maker *m)
             need = need || (n->par[k] >= 0 && g->params[n->par[k]].trainable);
         for (int k = 0; k < n->n_in; k++)
             need = need || m->needs_grad[owner_of(g, n->in[k])];
-        if (n->out >= 0)
-            m->needs_grad[n->out] = need;
+        if (n->out >= 0) m->needs_grad[n->out] = need;
     }
 }
 
@@ -178,8 +172,7 @@ static void sum_into(maker *m, zt_ref to, zt_ref from, int64_t cols, int segment
 /* Makes the value's gradient buffer its own before something is added to it. */
 static void unshare(maker *m, int v, int segment)
 {
-    if (!shared(m, v))
-        return;
+    if (!shared(m, v)) return;
     zt_instr i = blank(ZT_DO_COPY, -1, segment);
     i.cols = m->g->values[v].cols;
     i.in[0] = m->grad[v];
@@ -196,15 +189,13 @@ static zt_ref gradient_ref(maker *m, const zt_node *n, int k, bool *add, bool *e
     *add = *extra = false;
     if (!m->needs_grad[own]) {
         /* these write all their inputs' gradients at once: an unwanted one goes to waste paper */
-        if (n->op != ZT_OP_ATTENTION && n->op != ZT_OP_SILU_MUL)
-            return none;
+        if (n->op != ZT_OP_ATTENTION && n->op != ZT_OP_SILU_MUL) return none;
         zt_ref r = new_value_buf(m, g->values[own].cols);
         r.col = own != v ? g->values[v].col : 0;
         return r;
     }
     if (own != v) { /* a part: its range of the whole's gradient, written exactly once */
-        if (m->grad[own].buf < 0)
-            m->grad[own] = new_value_buf(m, g->values[own].cols);
+        if (m->grad[own].buf < 0) m->grad[own] = new_value_buf(m, g->values[own].cols);
         zt_ref r = m->grad[own];
         r.col = g->values[v].col;
         return r;
@@ -226,8 +217,7 @@ static void backward_add(maker *m, const zt_node *n)
 {
     for (int k = 0; k < n->n_in; k++) {
         int v = n->in[k];
-        if (!m->needs_grad[v])
-            continue;
+        if (!m->needs_grad[v]) continue;
         if (m->grad[v].buf < 0) {
             m->grad[v] = m->grad[n->out];
         } else {
@@ -260,8 +250,7 @@ static void backward_emit(maker *m, zt_instr i, const zt_node *n)
 static void backward(maker *m, int node, int instance)
 {
     const zt_node *n = &m->g->nodes[node];
-    if (!m->needs_grad[n->out] || m->grad[n->out].buf < 0)
-        return;
+    if (!m->needs_grad[n->out] || m->grad[n->out].buf < 0) return;
     m->grad_done[n->out] = true;
     if (n->op == ZT_OP_ADD) {
         backward_add(m, n);
@@ -271,8 +260,7 @@ static void backward(maker *m, int node, int instance)
     const zt_op_trait *t = zt_op_traits(n->op);
     for (int k = 0; k < n->n_in && t->needs_in; k++)
         i.in[k] = value_ref(m, n->in[k], instance, n->segment);
-    if (t->needs_out)
-        i.out = m->value[instance][n->out];
+    if (t->needs_out) i.out = m->value[instance][n->out];
     i.saved[0] = m->saved[instance][2 * node];
     i.saved[1] = m->saved[instance][2 * node + 1];
     i.d_out = m->grad[n->out];
@@ -287,19 +275,16 @@ static void recompute(maker *m, const zt_segment *s)
     for (int j = s->first; j < s->last; j++) {
         const zt_node *n = &g->nodes[j];
         const zt_op_trait *t = zt_op_traits(n->op);
-        if (!m->needs_grad[n->out])
-            continue;
+        if (!m->needs_grad[n->out]) continue;
         for (int k = 0; k < n->n_in && t->needs_in; k++)
             m->wanted[owner_of(g, n->in[k])] = true;
-        if (t->needs_out || t->has_saved)
-            m->wanted[n->out] = true;
+        if (t->needs_out || t->has_saved) m->wanted[n->out] = true;
     }
     for (int j = s->last; j-- > s->first;)
         for (int k = 0; m->wanted[g->nodes[j].out] && k < g->nodes[j].n_in; k++)
             m->wanted[owner_of(g, g->nodes[j].in[k])] = true;
     for (int j = s->first; j < s->last; j++)
-        if (m->wanted[g->nodes[j].out])
-            forward(m, j, 1);
+        if (m->wanted[g->nodes[j].out]) forward(m, j, 1);
 }
 
 static void make_instrs(maker *m)
@@ -307,8 +292,7 @@ static void make_instrs(maker *m)
     const zt_graph *g = m->g;
     const int head = g->n_nodes - 1;
     const bool train = m->p->opt.goal == ZT_GOAL_TRAIN;
-    if (train)
-        find_needs(m);
+    if (train) find_needs(m);
     for (int j = 0; j < head; j++)
         forward(m, j, 0);
     const zt_node *h = &g->nodes[head];
@@ -322,11 +306,9 @@ static void make_instrs(maker *m)
     for (int s = g->n_segments; s-- > 0;) {
         const zt_segment *seg = &g->segments[s];
         bool again = m->p->opt.recompute && seg->is_block;
-        if (again)
-            recompute(m, seg);
+        if (again) recompute(m, seg);
         for (int j = seg->last; j-- > seg->first;)
-            if (j != head)
-                backward(m, j, again);
+            if (j != head) backward(m, j, again);
     }
 }
 
@@ -349,8 +331,7 @@ static zt_status prepare(maker *m)
     for (int k = 0; k < 2; k++) {
         m->value[k] = zt_malloc(values * sizeof(zt_ref));
         m->saved[k] = zt_malloc(2 * nodes * sizeof(zt_ref));
-        if (!m->value[k] || !m->saved[k])
-            return ZT_NOMEM();
+        if (!m->value[k] || !m->saved[k]) return ZT_NOMEM();
         for (size_t i = 0; i < values; i++)
             m->value[k][i] = none;
         for (size_t i = 0; i < 2 * nodes; i++)
@@ -361,8 +342,7 @@ static zt_status prepare(maker *m)
     m->needs_grad = zt_calloc(values, 1);
     m->wanted = zt_calloc(values, 1);
     m->seen = zt_calloc((size_t)m->g->n_params, 1);
-    if (!m->grad || !m->grad_done || !m->needs_grad || !m->wanted || !m->seen)
-        return ZT_NOMEM();
+    if (!m->grad || !m->grad_done || !m->needs_grad || !m->wanted || !m->seen) return ZT_NOMEM();
     return ZT_OK;
 }
 
@@ -370,11 +350,9 @@ static void measure(zt_program *p, const zt_dev *dev)
 {
     for (int j = 0; j < p->n_instrs; j++) {
         const zt_instr *i = &p->instrs[j];
-        if (i->node < 0)
-            continue;
+        if (i->node < 0) continue;
         size_t need = zt_op_scratch(p, i, dev);
-        if (need > p->scratch_bytes)
-            p->scratch_bytes = need;
+        if (need > p->scratch_bytes) p->scratch_bytes = need;
         p->flops += zt_op_flops(p, i);
     }
     if (p->opt.goal == ZT_GOAL_LOGITS && p->opt.cache_room)
@@ -385,8 +363,7 @@ zt_status zt_program_compile(const zt_graph *g, const zt_program_opt *opt, const
                              zt_program **out)
 {
     zt_program *p = zt_calloc(1, sizeof *p);
-    if (!p)
-        return ZT_NOMEM();
+    if (!p) return ZT_NOMEM();
     p->graph = g;
     p->opt = *opt;
     maker m = {.p = p, .g = g};
@@ -396,8 +373,7 @@ zt_status zt_program_compile(const zt_graph *g, const zt_program_opt *opt, const
         status = m.status;
     }
     release(&m);
-    if (status == ZT_OK)
-        status = zt_arena_plan(p->bufs, p->n_bufs, &p->arena_bytes);
+    if (status == ZT_OK) status = zt_arena_plan(p->bufs, p->n_bufs, &p->arena_bytes);
     if (status != ZT_OK) {
         zt_program_destroy(&p);
         return zt_pass_at(__FILE__, __LINE__, __func__, status);
@@ -409,8 +385,7 @@ zt_status zt_program_compile(const zt_graph *g, const zt_program_opt *opt, const
 
 void zt_program_destroy(zt_program **p)
 {
-    if (!*p)
-        return;
+    if (!*p) return;
     zt_free((*p)->instrs);
     zt_free((*p)->bufs);
     zt_free(*p);

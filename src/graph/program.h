@@ -35,13 +35,13 @@ typedef enum { ZT_DO_FORWARD, ZT_DO_RECOMPUTE, ZT_DO_BACKWARD, ZT_DO_SUM, ZT_DO_
 typedef struct {
     zt_do what;
     int node, segment;
-    zt_ref in[3], out;      /* SUM: out = in[0] + in[1]; COPY: out = in[0] */
-    zt_ref saved[2];        /* norms: mean, rstd; attention: lse */
-    zt_ref d_out, d_in[3];  /* gradients; d_in[k].buf -1: not wanted */
-    bool d_in_add[3];       /* added to what is there */
-    bool d_par[2];          /* the parameter's gradient is wanted */
-    bool d_par_add[2];      /* the second use of a tied parameter in this pass */
-    int64_t cols;           /* SUM, COPY */
+    zt_ref in[3], out;     /* SUM: out = in[0] + in[1]; COPY: out = in[0] */
+    zt_ref saved[2];       /* norms: mean, rstd; attention: lse */
+    zt_ref d_out, d_in[3]; /* gradients; d_in[k].buf -1: not wanted */
+    bool d_in_add[3];      /* added to what is there */
+    bool d_par[2];         /* the parameter's gradient is wanted */
+    bool d_par_add[2];     /* the second use of a tied parameter in this pass */
+    int64_t cols;          /* SUM, COPY */
 } zt_instr;
 
 typedef struct {
@@ -63,15 +63,15 @@ void zt_program_destroy(zt_program **p);
 /* What one run works on. Weights and gradients of an instruction's parameters must be there when it is
  * executed and not earlier. */
 typedef struct {
-    zt_dev *dev; /* scratch of at least scratch_bytes */
-    char *arena; /* arena_bytes, aligned to 64 */
+    zt_dev *dev;         /* scratch of at least scratch_bytes */
+    char *arena;         /* arena_bytes, aligned to 64 */
     const void **weight; /* [n_params] */
     void **grad;         /* [n_params]; of grad_type */
     bool grad_add;       /* gradients are added to what is there (a later micro-step) */
     const float *rope_cos, *rope_sin;
     const int32_t *ids, *labels, *positions, *start; /* [B*T]; start may be NULL */
     float *row_loss;                                 /* [B*T] */
-    float loss_scale; /* dlogits are (p - onehot) * loss_scale */
+    float loss_scale;                                /* dlogits are (p - onehot) * loss_scale */
     uint64_t seed;
     uint32_t step;
     int64_t first_sample; /* number of the first example in the step's global batch: keys dropout */

@@ -14,8 +14,7 @@ typedef struct {
 
 static void *at(const call *c, zt_ref ref)
 {
-    if (ref.buf < 0)
-        return NULL;
+    if (ref.buf < 0) return NULL;
     return c->r->arena + c->p->bufs[ref.buf].offset + (size_t)ref.col * zt_dtype_bytes(c->type);
 }
 
@@ -29,9 +28,15 @@ static void *gradient(const call *c, int which)
     return c->i->d_par[which] ? c->r->grad[c->n->par[which]] : NULL;
 }
 
-static bool adds(const call *c, int which) { return c->r->grad_add || c->i->d_par_add[which]; }
+static bool adds(const call *c, int which)
+{
+    return c->r->grad_add || c->i->d_par_add[which];
+}
 
-static int64_t channels(const call *c) { return c->p->graph->values[c->n->out].cols; }
+static int64_t channels(const call *c)
+{
+    return c->p->graph->values[c->n->out].cols;
+}
 
 static zt_status linear_forward(const call *c)
 {
@@ -50,8 +55,8 @@ static zt_status linear_backward(const call *c)
         ZT_TRY(c->k->linear_dw(c->dev, &l, at(c, c->i->in[0]), dy, dw, db, c->p->opt.grad_type,
                                adds(c, dw ? 0 : 1)));
     if (c->i->d_in[0].buf >= 0)
-        ZT_TRY(c->k->linear_dx(c->dev, &l, dy, weight(c, 0), at(c, c->i->d_in[0]),
-                               c->i->d_in_add[0]));
+        ZT_TRY(
+            c->k->linear_dx(c->dev, &l, dy, weight(c, 0), at(c, c->i->d_in[0]), c->i->d_in_add[0]));
     return ZT_OK;
 }
 
@@ -139,7 +144,10 @@ static void dropout(const call *c, zt_ref from, zt_ref to)
                   c->r->first_sample * c->p->opt.T * C);
 }
 
-static const int32_t *ids_of(const call *c) { return c->n->flag ? c->r->positions : c->r->ids; }
+static const int32_t *ids_of(const call *c)
+{
+    return c->n->flag ? c->r->positions : c->r->ids;
+}
 
 static zt_status head_logits(const call *c)
 {
@@ -164,8 +172,7 @@ static zt_status head_logits(const call *c)
 static zt_status head(const call *c)
 {
     const zt_program_opt *o = &c->p->opt;
-    if (o->goal == ZT_GOAL_LOGITS)
-        return head_logits(c);
+    if (o->goal == ZT_GOAL_LOGITS) return head_logits(c);
     const zt_parameter *w = &c->p->graph->params[c->n->par[0]];
     const size_t row = (size_t)w->in * zt_dtype_bytes(c->type);
     const int64_t tile = zt_lm_head_rows(c->p);
@@ -196,8 +203,7 @@ static zt_status head(const call *c)
             ZT_TRY(c->k->linear_dx(&dev, &l, logits, weight(c, 0),
                                    (char *)at(c, c->i->d_in[0]) + (size_t)from * row, false));
     }
-    if (dw && sum != dw)
-        c->k->cast(&dev, w->numel, sum, ZT_F32, dw, o->grad_type);
+    if (dw && sum != dw) c->k->cast(&dev, w->numel, sum, ZT_F32, dw, o->grad_type);
     return ZT_OK;
 }
 

@@ -26,7 +26,7 @@ typedef struct zt_weights zt_weights;
 ZT_MUST_USE zt_status zt_weights_open(const char *path, zt_weights **out);
 void zt_weights_close(zt_weights **w);
 int zt_weights_count(const zt_weights *w);
-const zt_tensor *zt_weights_at(const zt_weights *w, int i); /* sorted by name */
+const zt_tensor *zt_weights_at(const zt_weights *w, int i);              /* sorted by name */
 const zt_tensor *zt_weights_find(const zt_weights *w, const char *name); /* NULL if absent */
 const char *zt_weights_metadata(const zt_weights *w, const char *key);   /* first file; or NULL */
 /* Parses a file image in memory; `origin` names it. For the above and for fuzzing. */

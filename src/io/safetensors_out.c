@@ -27,8 +27,7 @@ static json_t *entry_json(const zt_tensor *t, uint64_t at)
     int bad = json_object_set_new(e, "dtype", json_string(zt_tensor_dtype_name(t->type)));
     bad |= json_object_set_new(e, "shape", list(t->shape, t->n_dims));
     bad |= json_object_set_new(e, "data_offsets", list(offsets, 2));
-    if (!bad)
-        return e;
+    if (!bad) return e;
     json_decref(e);
     return NULL;
 }
@@ -70,8 +69,7 @@ static zt_status write_header(zt_out *out, const json_t *h)
     for (int i = 0; i < 8; i++)
         size[i] = (uint8_t)((uint64_t)padded >> 8 * i);
     zt_status status = zt_out_write(out, size, 8);
-    if (status == ZT_OK)
-        status = zt_out_write(out, text, length);
+    if (status == ZT_OK) status = zt_out_write(out, text, length);
     for (; status == ZT_OK && length < padded; length++)
         status = zt_out_write(out, " ", 1);
     zt_free(text);
@@ -85,8 +83,7 @@ zt_status zt_weights_create(const char *path, const zt_tensor *tensors, int n,
     ZT_TRY(header_json(tensors, n, metadata, &h));
     zt_weights_out *w = zt_calloc(1, sizeof *w);
     zt_status status = w ? zt_out_open(path, &w->out) : ZT_NOMEM();
-    if (status == ZT_OK)
-        status = write_header(w->out, h);
+    if (status == ZT_OK) status = write_header(w->out, h);
     json_decref(h);
     if (status != ZT_OK) {
         zt_weights_discard(&w);
@@ -124,8 +121,7 @@ zt_status zt_weights_commit(zt_weights_out **out)
 
 void zt_weights_discard(zt_weights_out **out)
 {
-    if (!*out)
-        return;
+    if (!*out) return;
     zt_out_discard(&(*out)->out);
     zt_free(*out);
     *out = NULL;
@@ -136,8 +132,7 @@ zt_status zt_shard_plan_make(const zt_tensor *tensors, int n, size_t max_shard_b
                              zt_shard_plan *plan)
 {
     zt_shard_plan p = {.shard_of = zt_calloc((size_t)n, sizeof(int))};
-    if (!p.shard_of)
-        return ZT_NOMEM();
+    if (!p.shard_of) return ZT_NOMEM();
     size_t used = 0;
     for (int i = 0; i < n; i++) {
         if (i == 0 || (used > 0 && used + tensors[i].bytes > max_shard_bytes)) {
@@ -147,13 +142,13 @@ zt_status zt_shard_plan_make(const zt_tensor *tensors, int n, size_t max_shard_b
         used += tensors[i].bytes;
         p.shard_of[i] = p.n_shards - 1;
     }
-    if (p.n_shards == 0)
-        p.n_shards = 1;
+    if (p.n_shards == 0) p.n_shards = 1;
     p.file = zt_calloc((size_t)p.n_shards, sizeof *p.file);
     bool bad = !p.file;
     for (int s = 0; !bad && s < p.n_shards; s++) {
-        p.file[s] = p.n_shards == 1 ? zt_strdup("model.safetensors")
-                                    : zt_format("model-%05d-of-%05d.safetensors", s + 1, p.n_shards);
+        p.file[s] = p.n_shards == 1
+                        ? zt_strdup("model.safetensors")
+                        : zt_format("model-%05d-of-%05d.safetensors", s + 1, p.n_shards);
         bad = !p.file[s];
     }
     if (bad) {
@@ -176,8 +171,7 @@ void zt_shard_plan_free(zt_shard_plan *plan)
 zt_status zt_shard_index_write(const char *folder, const zt_tensor *tensors, int n,
                                const zt_shard_plan *plan)
 {
-    if (plan->n_shards == 1)
-        return ZT_OK;
+    if (plan->n_shards == 1) return ZT_OK;
     json_t *index = json_object(), *metadata = json_object(), *map = json_object();
     json_int_t total = 0;
     int bad = !index || !metadata || !map;

@@ -11,8 +11,7 @@ void zt_ids_free(zt_ids *ids)
 static zt_status plain_bytes(zt_tokenizer **out)
 {
     zt_tokenizer *t = zt_calloc(1, sizeof *t);
-    if (!t)
-        return ZT_NOMEM();
+    if (!t) return ZT_NOMEM();
     t->plain_bytes = true;
     t->n = 257;
     t->bos = t->unk = -1;
@@ -48,8 +47,7 @@ zt_status zt_tokenizer_parse(const char *text, size_t size, const char *origin, 
 static int32_t named(const zt_tokenizer *t, const json_t *config, const char *key)
 {
     const json_t *v = json_object_get(config, key);
-    if (json_is_object(v))
-        v = json_object_get(v, "content");
+    if (json_is_object(v)) v = json_object_get(v, "content");
     return json_is_string(v) ? zt_tokenizer_find(t, json_string_value(v)) : -1;
 }
 
@@ -57,10 +55,10 @@ static int32_t named(const zt_tokenizer *t, const json_t *config, const char *ke
 static zt_status find_ends(zt_tokenizer *t, const char *folder)
 {
     static const char *const begins[] = {"<s>", "<|begin_of_text|>", "<bos>"};
-    static const char *const ends[] = {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>"};
+    static const char *const ends[] = {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>",
+                                       "<|im_end|>"};
     char *path = zt_path_join(folder, "tokenizer_config.json");
-    if (!path)
-        return ZT_NOMEM();
+    if (!path) return ZT_NOMEM();
     zt_status status = ZT_OK;
     if (zt_path_exists(path)) {
         json_t *j;
@@ -82,21 +80,17 @@ static zt_status find_ends(zt_tokenizer *t, const char *folder)
 
 zt_status zt_tokenizer_load(const char *path, zt_tokenizer **out)
 {
-    if (strcmp(path, "bytes") == 0)
-        return plain_bytes(out);
+    if (strcmp(path, "bytes") == 0) return plain_bytes(out);
     char *file = zt_path_is_folder(path) ? zt_path_join(path, "tokenizer.json") : zt_strdup(path);
     char *text = NULL, *folder = file ? zt_strdup(file) : NULL;
     size_t size;
     zt_status status = folder ? zt_file_read_all(file, &text, &size) : ZT_NOMEM();
-    if (status == ZT_OK)
-        status = zt_tokenizer_parse(text, size, file, out);
+    if (status == ZT_OK) status = zt_tokenizer_parse(text, size, file, out);
     if (status == ZT_OK) {
         char *slash = strrchr(folder, '/');
-        if (slash)
-            *slash = '\0';
+        if (slash) *slash = '\0';
         status = find_ends(*out, slash ? folder : ".");
-        if (status != ZT_OK)
-            zt_tokenizer_free(out);
+        if (status != ZT_OK) zt_tokenizer_free(out);
     }
     zt_free(text);
     zt_free(folder);
@@ -107,8 +101,7 @@ zt_status zt_tokenizer_load(const char *path, zt_tokenizer **out)
 void zt_tokenizer_free(zt_tokenizer **tok)
 {
     zt_tokenizer *t = *tok;
-    if (!t)
-        return;
+    if (!t) return;
     for (int32_t i = 0; t->pieces && i < t->n; i++)
         zt_free(t->pieces[i].text);
     for (int i = 0; i < t->n_added; i++)
@@ -135,25 +128,38 @@ void zt_tokenizer_free(zt_tokenizer **tok)
     *tok = NULL;
 }
 
-int32_t zt_tokenizer_vocab(const zt_tokenizer *t) { return t->n; }
+int32_t zt_tokenizer_vocab(const zt_tokenizer *t)
+{
+    return t->n;
+}
 
-int32_t zt_tokenizer_bos(const zt_tokenizer *t) { return t->bos; }
+int32_t zt_tokenizer_bos(const zt_tokenizer *t)
+{
+    return t->bos;
+}
 
-int32_t zt_tokenizer_eos(const zt_tokenizer *t) { return t->eos; }
+int32_t zt_tokenizer_eos(const zt_tokenizer *t)
+{
+    return t->eos;
+}
 
-const char *zt_tokenizer_describe(const zt_tokenizer *t) { return t->describe ? t->describe : ""; }
+const char *zt_tokenizer_describe(const zt_tokenizer *t)
+{
+    return t->describe ? t->describe : "";
+}
 
-uint64_t zt_tokenizer_hash(const zt_tokenizer *t) { return t->hash; }
+uint64_t zt_tokenizer_hash(const zt_tokenizer *t)
+{
+    return t->hash;
+}
 
 int32_t zt_piece_id(const zt_tokenizer *t, const char *s, size_t n)
 {
     for (uint32_t i = (uint32_t)zt_hash(s, n);; i++) {
         int32_t id = t->slots[i & (t->n_slots - 1)];
-        if (id < 0)
-            return -1;
+        if (id < 0) return -1;
         const zt_piece *p = &t->pieces[id];
-        if (p->size == n && memcmp(p->text, s, n) == 0)
-            return id;
+        if (p->size == n && memcmp(p->text, s, n) == 0) return id;
     }
 }
 
@@ -161,8 +167,7 @@ int32_t zt_tokenizer_find(const zt_tokenizer *t, const char *token)
 {
     const size_t n = strlen(token);
     for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].size == n && memcmp(t->added[i].text, token, n) == 0)
-            return t->added[i].id;
+        if (t->added[i].size == n && memcmp(t->added[i].text, token, n) == 0) return t->added[i].id;
     return t->plain_bytes ? (n == 1 ? (unsigned char)*token : -1) : zt_piece_id(t, token, n);
 }
 
@@ -180,14 +185,11 @@ static uint64_t mix(uint64_t x)
 
 const zt_merge *zt_merge_find(const zt_tokenizer *t, int32_t left, int32_t right)
 {
-    if (!t->n_merge_slots)
-        return NULL;
+    if (!t->n_merge_slots) return NULL;
     const uint64_t key = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
     for (uint64_t i = mix(key);; i++) {
         const zt_merge *m = &t->merges[i & (t->n_merge_slots - 1)];
-        if (m->key == key)
-            return m;
-        if (m->key == 0)
-            return NULL;
+        if (m->key == key) return m;
+        if (m->key == 0) return NULL;
     }
 }

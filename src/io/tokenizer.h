@@ -29,8 +29,9 @@ int32_t zt_tokenizer_vocab(const zt_tokenizer *tok); /* highest id + 1 */
 int32_t zt_tokenizer_bos(const zt_tokenizer *tok);   /* -1 when there is none */
 int32_t zt_tokenizer_eos(const zt_tokenizer *tok);
 int32_t zt_tokenizer_find(const zt_tokenizer *tok, const char *token); /* id by content; -1 */
-const char *zt_tokenizer_piece(const zt_tokenizer *tok, int32_t id);   /* content; NULL if no such */
-const char *zt_tokenizer_describe(const zt_tokenizer *tok); /* "byte-level BPE, 50257 tokens, ..." */
+const char *zt_tokenizer_piece(const zt_tokenizer *tok, int32_t id); /* content; NULL if no such */
+const char *
+zt_tokenizer_describe(const zt_tokenizer *tok);      /* "byte-level BPE, 50257 tokens, ..." */
 uint64_t zt_tokenizer_hash(const zt_tokenizer *tok); /* of everything that affects encoding */
 
 ZT_MUST_USE zt_status zt_encoder_create(const zt_tokenizer *tok, zt_encoder **out);

@@ -6,8 +6,7 @@
 /* "<0x4F>" gives 0x4F; -1 for anything else. */
 static int fallback_byte(const char *s, size_t n)
 {
-    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>')
-        return -1;
+    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') return -1;
     char *end;
     long x = strtol((char[]){s[3], s[4], 0}, &end, 16);
     return *end ? -1 : (int)x;
@@ -51,10 +50,8 @@ static plan make_plan(const zt_tokenizer *t)
         p.fallback = p.fallback || s->kind == ZT_DEC_FALLBACK;
         p.meta = p.meta || s->kind == ZT_DEC_META;
         p.meta_prefix = p.meta_prefix || (s->kind == ZT_DEC_META && s->prefix);
-        if (s->kind == ZT_DEC_REPLACE)
-            p.replace = s;
-        if (s->kind == ZT_DEC_STRIP)
-            p.strip = s;
+        if (s->kind == ZT_DEC_REPLACE) p.replace = s;
+        if (s->kind == ZT_DEC_STRIP) p.strip = s;
     }
     return p;
 }
@@ -63,13 +60,11 @@ static zt_status decode_piece(const plan *p, const zt_piece *piece, bool first, 
                               zt_text *out)
 {
     int b = p->fallback ? fallback_byte(piece->text, piece->size) : -1;
-    if (b >= 0)
-        return zt_text_add(bytes, (char[]){(char)b}, 1);
+    if (b >= 0) return zt_text_add(bytes, (char[]){(char)b}, 1);
     ZT_TRY(flush_bytes(bytes, out));
     const char *s = piece->text;
     size_t n = piece->size;
-    if (p->replace)
-        return replace(s, n, p->replace->from, p->replace->to, out);
+    if (p->replace) return replace(s, n, p->replace->from, p->replace->to, out);
     if (p->meta) {
         if (first && p->meta_prefix && n >= 3 && memcmp(s, "\xE2\x96\x81", 3) == 0) {
             s += 3;
@@ -87,22 +82,19 @@ static zt_status decode(const zt_tokenizer *t, const int32_t *ids, size_t n, boo
     bool first = true;
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= t->n)
-            return ZT_FAIL(ZT_ERR_ARG, "token id %d at place %zu is not in the vocabulary of %d", ids[i],
-                           i, t->n);
+            return ZT_FAIL(ZT_ERR_ARG, "token id %d at place %zu is not in the vocabulary of %d",
+                           ids[i], i, t->n);
         if (t->plain_bytes) {
-            if (ids[i] < 256)
-                ZT_TRY(zt_text_add(out, (char[]){(char)ids[i]}, 1));
+            if (ids[i] < 256) ZT_TRY(zt_text_add(out, (char[]){(char)ids[i]}, 1));
             continue;
         }
         const zt_piece *piece = &t->pieces[ids[i]];
-        if (!piece->text || (skip_special && piece->special))
-            continue;
+        if (!piece->text || (skip_special && piece->special)) continue;
         ZT_TRY(decode_piece(&p, piece, first, bytes, out));
         first = false;
     }
     ZT_TRY(flush_bytes(bytes, out));
-    if (!p.strip || !out->size)
-        return ZT_OK;
+    if (!p.strip || !out->size) return ZT_OK;
     size_t from = 0, length = strlen(p.strip->from);
     for (int k = 0; k < p.strip->start && length && out->size - from >= length &&
                     memcmp(out->data + from, p.strip->from, length) == 0;
@@ -122,10 +114,8 @@ zt_status zt_decode(const zt_tokenizer *tok, const int32_t *ids, size_t n, bool 
 {
     zt_text bytes = {0}, raw = {0}, clean = {0};
     zt_status status = decode(tok, ids, n, skip_special, &bytes, &raw);
-    if (status == ZT_OK)
-        status = zt_utf8_clean(raw.data, raw.size, &clean);
-    if (status == ZT_OK)
-        status = zt_text_add(&clean, "", 1);
+    if (status == ZT_OK) status = zt_utf8_clean(raw.data, raw.size, &clean);
+    if (status == ZT_OK) status = zt_text_add(&clean, "", 1);
     zt_text_free(&bytes);
     zt_text_free(&raw);
     if (status != ZT_OK) {

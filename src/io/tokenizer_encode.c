@@ -30,8 +30,7 @@ struct zt_encoder {
 zt_status zt_encoder_create(const zt_tokenizer *tok, zt_encoder **out)
 {
     zt_encoder *e = zt_calloc(1, sizeof *e);
-    if (!e)
-        return ZT_NOMEM();
+    if (!e) return ZT_NOMEM();
     e->t = tok;
     e->cache = zt_calloc(CACHE, sizeof *e->cache);
     e->match = pcre2_match_data_create(2, NULL);
@@ -47,8 +46,7 @@ zt_status zt_encoder_create(const zt_tokenizer *tok, zt_encoder **out)
 void zt_encoder_free(zt_encoder **enc)
 {
     zt_encoder *e = *enc;
-    if (!e)
-        return;
+    if (!e) return;
     zt_free(e->cache);
     zt_free(e->symbols);
     zt_free(e->heap);
@@ -68,8 +66,7 @@ static zt_status add_id(zt_ids *ids, int32_t id)
     if (ids->count == ids->room) {
         size_t room = ids->room ? 2 * ids->room : 256;
         int32_t *more = zt_realloc(ids->data, room * sizeof *more);
-        if (!more)
-            return ZT_NOMEM();
+        if (!more) return ZT_NOMEM();
         ids->data = more;
         ids->room = room;
     }
@@ -88,8 +85,7 @@ static zt_status heap_push(zt_encoder *e, candidate c)
     if (e->n_heap == e->heap_room) {
         size_t room = e->heap_room ? 2 * e->heap_room : 256;
         candidate *more = zt_realloc(e->heap, room * sizeof *more);
-        if (!more)
-            return ZT_NOMEM();
+        if (!more) return ZT_NOMEM();
         e->heap = more;
         e->heap_room = room;
     }
@@ -106,12 +102,9 @@ static candidate heap_pop(zt_encoder *e)
     size_t i = 0;
     for (;;) {
         size_t child = 2 * i + 1;
-        if (child >= e->n_heap)
-            break;
-        if (child + 1 < e->n_heap && before(&e->heap[child + 1], &e->heap[child]))
-            child++;
-        if (!before(&e->heap[child], &last))
-            break;
+        if (child >= e->n_heap) break;
+        if (child + 1 < e->n_heap && before(&e->heap[child + 1], &e->heap[child])) child++;
+        if (!before(&e->heap[child], &last)) break;
         e->heap[i] = e->heap[child];
         i = child;
     }
@@ -122,8 +115,7 @@ static candidate heap_pop(zt_encoder *e)
 static zt_status consider(zt_encoder *e, int32_t at)
 {
     const int32_t next = at < 0 ? -1 : e->symbols[at].next;
-    if (next < 0)
-        return ZT_OK;
+    if (next < 0) return ZT_OK;
     const int32_t left = e->symbols[at].id, right = e->symbols[next].id;
     const zt_merge *m = zt_merge_find(e->t, left, right);
     return m ? heap_push(e, (candidate){m->rank, at, left, right, m->merged}) : ZT_OK;
@@ -144,8 +136,7 @@ static zt_status merge_all(zt_encoder *e, int32_t n)
         s->id = c.merged;
         gone->id = -1;
         s->next = gone->next;
-        if (s->next >= 0)
-            e->symbols[s->next].prev = c.at;
+        if (s->next >= 0) e->symbols[s->next].prev = c.at;
         ZT_TRY(consider(e, s->prev));
         ZT_TRY(consider(e, c.at));
     }
@@ -157,14 +148,12 @@ static zt_status add_symbol(zt_encoder *e, int32_t *n, int32_t id)
     if ((size_t)*n == e->room) {
         size_t room = e->room ? 2 * e->room : 256;
         symbol *more = zt_realloc(e->symbols, room * sizeof *more);
-        if (!more)
-            return ZT_NOMEM();
+        if (!more) return ZT_NOMEM();
         e->symbols = more;
         e->room = room;
     }
     e->symbols[*n] = (symbol){id, *n - 1, -1};
-    if (*n > 0)
-        e->symbols[*n - 1].next = *n;
+    if (*n > 0) e->symbols[*n - 1].next = *n;
     ++*n;
     return ZT_OK;
 }
@@ -196,8 +185,7 @@ static zt_status first_symbols(zt_encoder *e, const char *s, size_t n, int32_t *
             }
         }
         const bool unknown = id < 0;
-        if (unknown && t->unk < 0)
-            continue; /* without an unknown token it is left out */
+        if (unknown && t->unk < 0) continue; /* without an unknown token it is left out */
         if (!unknown || !after_unk || !t->fuse_unk)
             ZT_TRY(add_symbol(e, count, unknown ? t->unk : id));
         after_unk = unknown;
@@ -209,8 +197,7 @@ static zt_status encode_word(zt_encoder *e, const char *s, size_t n, zt_ids *out
 {
     const zt_tokenizer *t = e->t;
     cached *slot = NULL;
-    if (n == 0)
-        return ZT_OK;
+    if (n == 0) return ZT_OK;
     if (n <= WORD) {
         uint64_t h = 0;
         if (n <= 8)
@@ -234,8 +221,7 @@ static zt_status encode_word(zt_encoder *e, const char *s, size_t n, zt_ids *out
         ZT_TRY(first_symbols(e, s, n, &count));
         ZT_TRY(merge_all(e, count));
         for (int32_t i = 0; i < count; i++)
-            if (e->symbols[i].id >= 0)
-                ZT_TRY(add_id(out, e->symbols[i].id));
+            if (e->symbols[i].id >= 0) ZT_TRY(add_id(out, e->symbols[i].id));
     }
     if (slot && out->count - first <= WORD_IDS) {
         slot->size = (uint8_t)n;
@@ -247,7 +233,8 @@ static zt_status encode_word(zt_encoder *e, const char *s, size_t n, zt_ids *out
 }
 
 /* ---- pieces ---- */
-static zt_status split(zt_encoder *e, int step, const char *s, size_t n, bool at_start, zt_ids *out);
+static zt_status split(zt_encoder *e, int step, const char *s, size_t n, bool at_start,
+                       zt_ids *out);
 
 static zt_status split_pattern(zt_encoder *e, int step, const char *s, size_t n, bool at_start,
                                zt_ids *out)
@@ -258,25 +245,24 @@ static zt_status split_pattern(zt_encoder *e, int step, const char *s, size_t n,
         int rc = pcre2_jit_match(p->pattern, (PCRE2_SPTR)s, n, look, PCRE2_NO_UTF_CHECK, e->match,
                                  e->context);
         if (rc == PCRE2_ERROR_JIT_BADOPTION || rc == PCRE2_ERROR_JIT_STACKLIMIT)
-            rc = pcre2_match(p->pattern, (PCRE2_SPTR)s, n, look, PCRE2_NO_UTF_CHECK, e->match, e->context);
-        if (rc == PCRE2_ERROR_NOMATCH)
-            break;
+            rc = pcre2_match(p->pattern, (PCRE2_SPTR)s, n, look, PCRE2_NO_UTF_CHECK, e->match,
+                             e->context);
+        if (rc == PCRE2_ERROR_NOMATCH) break;
         if (rc < 0)
-            return ZT_FAIL(ZT_ERR_FORMAT, "the tokenizer's pattern fails on a text (PCRE2 error %d)", rc);
+            return ZT_FAIL(ZT_ERR_FORMAT,
+                           "the tokenizer's pattern fails on a text (PCRE2 error %d)", rc);
         const PCRE2_SIZE *at = pcre2_get_ovector_pointer(e->match);
         const size_t a = at[0], b = at[1];
         if (b == a) { /* an empty match: go on behind the next character */
             size_t length;
-            if (a >= n)
-                break;
+            if (a >= n) break;
             (void)zt_utf8_next(s + a, n - a, &length, NULL);
             look = a + length;
             continue;
         }
         if (a > from && !p->drop_gaps)
             ZT_TRY(split(e, step + 1, s + from, a - from, at_start && from == 0, out));
-        if (!p->drop_matches)
-            ZT_TRY(split(e, step + 1, s + a, b - a, at_start && a == 0, out));
+        if (!p->drop_matches) ZT_TRY(split(e, step + 1, s + a, b - a, at_start && a == 0, out));
         from = look = b;
     }
     return from < n && !p->drop_gaps
@@ -324,13 +310,10 @@ static zt_status split_meta(zt_encoder *e, int step, const char *s, size_t n, bo
 /* Cuts a text by the pre-tokenizer's steps from `step` on, and encodes the pieces. */
 static zt_status split(zt_encoder *e, int step, const char *s, size_t n, bool at_start, zt_ids *out)
 {
-    if (n == 0)
-        return ZT_OK;
-    if (step == e->t->n_splits)
-        return encode_word(e, s, n, out);
+    if (n == 0) return ZT_OK;
+    if (step == e->t->n_splits) return encode_word(e, s, n, out);
     const zt_split_step *p = &e->t->splits[step];
-    if (p->kind == ZT_SPLIT_META)
-        return split_meta(e, step, s, n, at_start, out);
+    if (p->kind == ZT_SPLIT_META) return split_meta(e, step, s, n, at_start, out);
     if (p->kind == ZT_SPLIT_BYTES && p->prefix_always && s[0] != ' ') {
         zt_text *text = &e->pieces[step];
         text->size = 0;
@@ -350,8 +333,7 @@ static zt_status normalize(zt_encoder *e, const char *s, size_t n)
     ZT_TRY(zt_text_add(&e->normal, s, n));
     for (int i = 0; i < e->t->n_norms; i++) {
         const zt_norm_step *step = &e->t->norms[i];
-        if (e->normal.size == 0)
-            break;
+        if (e->normal.size == 0) break;
         zt_text from = e->normal;
         e->normal = e->scratch;
         e->scratch = from;
@@ -376,8 +358,8 @@ static zt_status normalize(zt_encoder *e, const char *s, size_t n)
 /* Is the character at s + at one of words? n bytes are there. */
 static bool is_word(zt_encoder *e, const char *s, size_t n, size_t at)
 {
-    return pcre2_match(e->t->word, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, e->match,
-                       e->context) > 0;
+    return pcre2_match(e->t->word, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED,
+                       e->match, e->context) > 0;
 }
 
 /* The code point that ends before s + i. */
@@ -393,8 +375,7 @@ static uint32_t code_before(const char *s, size_t i, size_t *at)
 static bool stands_alone(zt_encoder *e, const char *s, size_t n, size_t from, size_t to)
 {
     size_t at = 0;
-    if (from > 0)
-        (void)code_before(s, from, &at);
+    if (from > 0) (void)code_before(s, from, &at);
     return (from == 0 || !is_word(e, s, n, at)) && (to >= n || !is_word(e, s, n, to));
 }
 
@@ -402,11 +383,11 @@ static bool stands_alone(zt_encoder *e, const char *s, size_t n, size_t from, si
 static const zt_added *added_at(zt_encoder *e, bool normalized, const char *s, size_t n, size_t i)
 {
     const zt_tokenizer *t = e->t;
-    if (!t->added_first[(unsigned char)s[i]])
-        return NULL;
+    if (!t->added_first[(unsigned char)s[i]]) return NULL;
     for (int k = 0; k < t->n_added; k++) {
         const zt_added *a = &t->added[k];
-        if (a->normalized == normalized && a->size <= n - i && memcmp(a->text, s + i, a->size) == 0 &&
+        if (a->normalized == normalized && a->size <= n - i &&
+            memcmp(a->text, s + i, a->size) == 0 &&
             (!a->single_word || stands_alone(e, s, n, i, i + a->size)))
             return a;
     }
@@ -429,10 +410,10 @@ static zt_status cut_added(zt_encoder *e, bool normalized, const char *s, size_t
         size_t start = i, stop = i + a->size, length;
         for (size_t at; a->lstrip && start > from && zt_is_space(code_before(s, start, &at));)
             start = at;
-        while (a->rstrip && stop < n && zt_is_space(zt_utf8_next(s + stop, n - stop, &length, NULL)))
+        while (a->rstrip && stop < n &&
+               zt_is_space(zt_utf8_next(s + stop, n - stop, &length, NULL)))
             stop += length;
-        if (start > from)
-            ZT_TRY(between(e, s + from, start - from, at_start && from == 0, out));
+        if (start > from) ZT_TRY(between(e, s + from, start - from, at_start && from == 0, out));
         ZT_TRY(add_id(out, a->id));
         from = i = stop;
     }

@@ -10,8 +10,8 @@
 
 typedef enum {
     ZT_SPLIT_PATTERN, /* pieces are matches and what lies between them */
-    ZT_SPLIT_BYTES,   /* byte-level: marks that bytes are the alphabet; may have a pattern of its own */
-    ZT_SPLIT_META     /* blanks become U+2581 */
+    ZT_SPLIT_BYTES, /* byte-level: marks that bytes are the alphabet; may have a pattern of its own */
+    ZT_SPLIT_META   /* blanks become U+2581 */
 } zt_split_kind;
 
 typedef struct {
@@ -28,7 +28,13 @@ typedef struct {
     char *from, *to;
 } zt_norm_step;
 
-typedef enum { ZT_DEC_BYTES, ZT_DEC_REPLACE, ZT_DEC_FALLBACK, ZT_DEC_STRIP, ZT_DEC_META } zt_dec_kind;
+typedef enum {
+    ZT_DEC_BYTES,
+    ZT_DEC_REPLACE,
+    ZT_DEC_FALLBACK,
+    ZT_DEC_STRIP,
+    ZT_DEC_META
+} zt_dec_kind;
 typedef struct {
     zt_dec_kind kind;
     char *from, *to;
@@ -68,7 +74,7 @@ struct zt_tokenizer {
     zt_added *added;
     int n_added;
     bool added_first[256]; /* first bytes of added tokens */
-    pcre2_code *word;      /* a character of words, for added tokens that must stand alone; or NULL */
+    pcre2_code *word; /* a character of words, for added tokens that must stand alone; or NULL */
     zt_norm_step norms[ZT_MAX_STEPS];
     zt_split_step splits[ZT_MAX_STEPS];
     zt_dec_step decs[ZT_MAX_STEPS];

@@ -19,7 +19,8 @@ typedef struct {
 
 static zt_status refuse(const reader *r, const char *part, const char *what)
 {
-    return ZT_FAIL(ZT_ERR_FORMAT, "%s: %s \"%s\" is not supported", r->origin, part, what ? what : "(none)");
+    return ZT_FAIL(ZT_ERR_FORMAT, "%s: %s \"%s\" is not supported", r->origin, part,
+                   what ? what : "(none)");
 }
 
 static const char *type_of(const json_t *j)
@@ -28,20 +29,24 @@ static const char *type_of(const json_t *j)
     return type ? type : "(none)";
 }
 
-static bool is_type(const json_t *j, const char *type) { return strcmp(type_of(j), type) == 0; }
+static bool is_type(const json_t *j, const char *type)
+{
+    return strcmp(type_of(j), type) == 0;
+}
 
 /* ---- the byte-level alphabet: bytes as visible characters (GPT-2's bytes_to_unicode) ---- */
-static bool visible(int b) { return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE; }
+static bool visible(int b)
+{
+    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+}
 
 /* The byte of a character of that alphabet, or -1. */
 static int byte_of(uint32_t c)
 {
-    if (c < 256)
-        return visible((int)c) ? (int)c : -1;
+    if (c < 256) return visible((int)c) ? (int)c : -1;
     int k = 0; /* the others follow from 256, in order */
     for (int b = 0; b < 256; b++)
-        if (!visible(b) && 256 + (uint32_t)k++ == c)
-            return b;
+        if (!visible(b) && 256 + (uint32_t)k++ == c) return b;
     return -1;
 }
 
@@ -59,8 +64,7 @@ static char *to_bytes(const char *s, size_t n, size_t *size)
         }
         out[used++] = (char)b;
     }
-    if (out)
-        out[used] = '\0';
+    if (out) out[used] = '\0';
     *size = used;
     return out;
 }
@@ -70,8 +74,9 @@ static char *to_bytes(const char *s, size_t n, size_t *size)
 static zt_status compile(const reader *r, const char *pattern, size_t n, bool literal,
                          pcre2_code **out)
 {
-    static const char space[] = "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"
-                                "\\x{202f}\\x{205f}\\x{3000}";
+    static const char space[] =
+        "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"
+        "\\x{202f}\\x{205f}\\x{3000}";
     zt_text p = {0};
     bool in_class = false;
     zt_status status = ZT_OK;
@@ -80,17 +85,13 @@ static zt_status compile(const reader *r, const char *pattern, size_t n, bool li
         if (escape && (pattern[i + 1] == 's' || (pattern[i + 1] == 'S' && !in_class))) {
             const char *open = in_class ? "" : pattern[i + 1] == 's' ? "[" : "[^";
             status = zt_text_add(&p, open, strlen(open));
-            if (status == ZT_OK)
-                status = zt_text_add(&p, space, sizeof space - 1);
-            if (status == ZT_OK && !in_class)
-                status = zt_text_add(&p, "]", 1);
+            if (status == ZT_OK) status = zt_text_add(&p, space, sizeof space - 1);
+            if (status == ZT_OK && !in_class) status = zt_text_add(&p, "]", 1);
             i++;
             continue;
         }
-        if (!literal && !escape && pattern[i] == '[')
-            in_class = true;
-        if (!literal && !escape && pattern[i] == ']')
-            in_class = false;
+        if (!literal && !escape && pattern[i] == '[') in_class = true;
+        if (!literal && !escape && pattern[i] == ']') in_class = false;
         status = zt_text_add(&p, pattern + i, escape ? 2 : 1);
         i += escape;
     }
@@ -119,8 +120,7 @@ static zt_status compile_json(const reader *r, const json_t *j, pcre2_code **out
 {
     const json_t *regex = json_object_get(j, "Regex"), *text = json_object_get(j, "String");
     const json_t *p = regex ? regex : text;
-    if (!json_is_string(p))
-        return refuse(r, "the pattern", "neither Regex nor String");
+    if (!json_is_string(p)) return refuse(r, "the pattern", "neither Regex nor String");
     return compile(r, json_string_value(p), json_string_length(p), !regex, out);
 }
 
@@ -129,14 +129,11 @@ typedef zt_status step_fn(const reader *r, const json_t *j);
 
 static zt_status each(const reader *r, const json_t *j, const char *list, step_fn *fn)
 {
-    if (!j || json_is_null(j))
-        return ZT_OK;
-    if (!is_type(j, "Sequence"))
-        return fn(r, j);
+    if (!j || json_is_null(j)) return ZT_OK;
+    if (!is_type(j, "Sequence")) return fn(r, j);
     size_t i;
     const json_t *step;
-    json_array_foreach(json_object_get(j, list), i, step)
-        ZT_TRY(each(r, step, list, fn));
+    json_array_foreach(json_object_get(j, list), i, step) ZT_TRY(each(r, step, list, fn));
     return ZT_OK;
 }
 
@@ -149,8 +146,7 @@ static zt_status copy_string(const json_t *j, char **out)
 static zt_status read_norm(const reader *r, const json_t *j)
 {
     zt_tokenizer *t = r->t;
-    if (t->n_norms == ZT_MAX_STEPS)
-        return refuse(r, "a normalizer", "of so many steps");
+    if (t->n_norms == ZT_MAX_STEPS) return refuse(r, "a normalizer", "of so many steps");
     zt_norm_step *s = &t->norms[t->n_norms];
     *s = (zt_norm_step){0};
     if (is_type(j, "NFC")) {
@@ -197,8 +193,7 @@ static zt_status read_meta(const reader *r, const json_t *j, bool *always, bool 
 static zt_status read_pre(const reader *r, const json_t *j)
 {
     zt_tokenizer *t = r->t;
-    if (t->n_splits == ZT_MAX_STEPS)
-        return refuse(r, "a pre-tokenizer", "of so many steps");
+    if (t->n_splits == ZT_MAX_STEPS) return refuse(r, "a pre-tokenizer", "of so many steps");
     zt_split_step *s = &t->splits[t->n_splits];
     *s = (zt_split_step){0};
     zt_status status = ZT_OK;
@@ -212,7 +207,8 @@ static zt_status read_pre(const reader *r, const json_t *j)
         s->prefix_always = json_is_true(json_object_get(j, "add_prefix_space"));
         t->byte_level = true;
         if (!json_is_false(json_object_get(j, "use_regex")))
-            status = compile(r, byte_level_pattern, sizeof byte_level_pattern - 1, false, &s->pattern);
+            status =
+                compile(r, byte_level_pattern, sizeof byte_level_pattern - 1, false, &s->pattern);
     } else if (is_type(j, "Metaspace")) {
         s->kind = ZT_SPLIT_META;
         s->split = !json_is_false(json_object_get(j, "split"));
@@ -220,18 +216,15 @@ static zt_status read_pre(const reader *r, const json_t *j)
     } else {
         return refuse(r, "the pre-tokenizer", type_of(j));
     }
-    if (status == ZT_OK)
-        t->n_splits++;
+    if (status == ZT_OK) t->n_splits++;
     return status;
 }
 
 static zt_status read_dec(const reader *r, const json_t *j)
 {
     zt_tokenizer *t = r->t;
-    if (is_type(j, "Fuse"))
-        return ZT_OK; /* texts are joined in any case */
-    if (t->n_decs == ZT_MAX_STEPS)
-        return refuse(r, "a decoder", "of so many steps");
+    if (is_type(j, "Fuse")) return ZT_OK; /* texts are joined in any case */
+    if (t->n_decs == ZT_MAX_STEPS) return refuse(r, "a decoder", "of so many steps");
     zt_dec_step *s = &t->decs[t->n_decs];
     *s = (zt_dec_step){0};
     t->n_decs++;
@@ -269,8 +262,7 @@ static zt_status read_dec(const reader *r, const json_t *j)
 static zt_status push_id(zt_ids *ids, int32_t id)
 {
     int32_t *more = zt_realloc(ids->data, (ids->count + 1) * sizeof *more);
-    if (!more)
-        return ZT_NOMEM();
+    if (!more) return ZT_NOMEM();
     ids->data = more;
     ids->data[ids->count++] = id;
     ids->room = ids->count;
@@ -279,24 +271,24 @@ static zt_status push_id(zt_ids *ids, int32_t id)
 
 static zt_status read_post(const reader *r, const json_t *j)
 {
-    if (is_type(j, "ByteLevel"))
-        return ZT_OK; /* it moves offsets, not ids */
-    if (!is_type(j, "TemplateProcessing"))
-        return refuse(r, "the post-processor", type_of(j));
+    if (is_type(j, "ByteLevel")) return ZT_OK; /* it moves offsets, not ids */
+    if (!is_type(j, "TemplateProcessing")) return refuse(r, "the post-processor", type_of(j));
     zt_ids *to = &r->t->prefix;
     size_t i, k;
     const json_t *item, *id;
-    json_array_foreach(json_object_get(j, "single"), i, item) {
+    json_array_foreach(json_object_get(j, "single"), i, item)
+    {
         if (json_object_get(item, "Sequence")) {
             to = &r->t->suffix;
             continue;
         }
-        const char *name = json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
+        const char *name =
+            json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
         const json_t *tokens = json_object_get(j, "special_tokens");
         const json_t *ids = name ? json_object_get(json_object_get(tokens, name), "ids") : NULL;
-        if (!json_is_array(ids))
-            return refuse(r, "the template item", name);
-        json_array_foreach(ids, k, id) {
+        if (!json_is_array(ids)) return refuse(r, "the template item", name);
+        json_array_foreach(ids, k, id)
+        {
             json_int_t x = json_integer_value(id);
             if (!json_is_integer(id) || x < 0 || x >= r->t->n)
                 return refuse(r, "an id of the template item", name);
@@ -315,23 +307,21 @@ static zt_status read_vocab(const reader *r, const json_t *vocab, const json_t *
     size_t i;
     const json_t *a;
     json_int_t top = -1;
-    json_object_foreach((json_t *)(uintptr_t)vocab, text, id)
-        if (json_integer_value(id) > top)
-            top = json_integer_value(id);
-    json_array_foreach(added, i, a)
-        if (json_integer_value(json_object_get(a, "id")) > top)
-            top = json_integer_value(json_object_get(a, "id"));
+    json_object_foreach((json_t *)(uintptr_t)vocab, text, id) if (json_integer_value(id) > top)
+        top = json_integer_value(id);
+    json_array_foreach(added, i, a) if (json_integer_value(json_object_get(a, "id")) > top) top =
+        json_integer_value(json_object_get(a, "id"));
     if (top < 0 || top > 10000000)
         return ZT_FAIL(ZT_ERR_FORMAT, "%s: the vocabulary has no ids, or absurd ones", r->origin);
     t->pieces = zt_calloc((size_t)top + 1, sizeof *t->pieces);
-    if (!t->pieces)
-        return ZT_NOMEM();
+    if (!t->pieces) return ZT_NOMEM();
     t->n = (int32_t)top + 1;
-    json_object_foreach((json_t *)(uintptr_t)vocab, text, id) {
+    json_object_foreach((json_t *)(uintptr_t)vocab, text, id)
+    {
         json_int_t k = json_integer_value(id);
         if (!json_is_integer(id) || k < 0 || t->pieces[k].text)
-            return ZT_FAIL(ZT_ERR_FORMAT, "%s: the id of \"%s\" is not usable or is there twice", r->origin,
-                           text);
+            return ZT_FAIL(ZT_ERR_FORMAT, "%s: the id of \"%s\" is not usable or is there twice",
+                           r->origin, text);
         zt_piece *p = &t->pieces[k];
         const size_t n = strlen(text);
         if (t->byte_level) {
@@ -340,8 +330,7 @@ static zt_status read_vocab(const reader *r, const json_t *vocab, const json_t *
             p->text = zt_strdup(text);
             p->size = n;
         }
-        if (!p->text)
-            return ZT_NOMEM();
+        if (!p->text) return ZT_NOMEM();
     }
     return ZT_OK;
 }
@@ -352,13 +341,11 @@ static zt_status hash_pieces(zt_tokenizer *t)
     while (t->n_slots < 2 * (uint32_t)t->n)
         t->n_slots *= 2;
     t->slots = zt_malloc(t->n_slots * sizeof *t->slots);
-    if (!t->slots)
-        return ZT_NOMEM();
+    if (!t->slots) return ZT_NOMEM();
     memset(t->slots, 0xFF, t->n_slots * sizeof *t->slots);
     for (int32_t id = 0; id < t->n; id++) {
         const zt_piece *p = &t->pieces[id];
-        if (!p->text || zt_piece_id(t, p->text, p->size) >= 0)
-            continue;
+        if (!p->text || zt_piece_id(t, p->text, p->size) >= 0) continue;
         uint32_t i = (uint32_t)zt_hash(p->text, p->size);
         while (t->slots[i & (t->n_slots - 1)] >= 0)
             i++;
@@ -412,8 +399,9 @@ static zt_status read_merge(const reader *r, const json_t *j, int32_t rank)
         int32_t x = zt_piece_id(t, a, n_left), y = zt_piece_id(t, b, n_right);
         int32_t whole = zt_piece_id(t, both, n_left + n_right);
         if (x < 0 || y < 0 || whole < 0) {
-            status = ZT_FAIL(ZT_ERR_FORMAT, "%s: merge %d makes a token that is not in the vocabulary",
-                             r->origin, rank);
+            status =
+                ZT_FAIL(ZT_ERR_FORMAT, "%s: merge %d makes a token that is not in the vocabulary",
+                        r->origin, rank);
         } else if (!zt_merge_find(t, x, y)) { /* of two alike the last wins there; none are alike */
             uint64_t key = ((uint64_t)(uint32_t)x << 32 | (uint32_t)y) + 1, h = key ^ key >> 32;
             h *= 0x9E3779B97F4A7C15u;
@@ -433,14 +421,12 @@ static zt_status read_merges(const reader *r, const json_t *merges)
 {
     zt_tokenizer *t = r->t;
     const size_t n = json_array_size(merges);
-    if (n > 10000000)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s: too many merges", r->origin);
+    if (n > 10000000) return ZT_FAIL(ZT_ERR_FORMAT, "%s: too many merges", r->origin);
     t->n_merge_slots = 64;
     while (t->n_merge_slots < 2 * n)
         t->n_merge_slots *= 2;
     t->merges = zt_calloc(t->n_merge_slots, sizeof *t->merges);
-    if (!t->merges)
-        return ZT_NOMEM();
+    if (!t->merges) return ZT_NOMEM();
     for (size_t i = 0; i < n; i++)
         ZT_TRY(read_merge(r, json_array_get(merges, i), (int32_t)i));
     return ZT_OK;
@@ -455,8 +441,7 @@ static zt_status read_model(const reader *r, const json_t *m, const json_t *adde
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++) {
         const char *x = json_string_value(json_object_get(m, affixes[i]));
-        if (x && *x)
-            return refuse(r, affixes[i], x);
+        if (x && *x) return refuse(r, affixes[i], x);
     }
     if (json_number_value(json_object_get(m, "dropout")) != 0)
         return refuse(r, "the model's", "dropout");
@@ -481,20 +466,20 @@ static zt_status read_added(const reader *r, const json_t *list)
 {
     zt_tokenizer *t = r->t;
     t->added = zt_calloc(json_array_size(list), sizeof *t->added);
-    if (!t->added)
-        return ZT_NOMEM();
+    if (!t->added) return ZT_NOMEM();
     size_t i;
     const json_t *a;
-    json_array_foreach(list, i, a) {
+    json_array_foreach(list, i, a)
+    {
         const char *text = json_string_value(json_object_get(a, "content"));
         json_int_t id = json_integer_value(json_object_get(a, "id"));
         if (!text || !*text || !json_is_integer(json_object_get(a, "id")) || id < 0 || id >= t->n)
-            return ZT_FAIL(ZT_ERR_FORMAT, "%s: added token %zu has no usable id and content", r->origin, i);
+            return ZT_FAIL(ZT_ERR_FORMAT, "%s: added token %zu has no usable id and content",
+                           r->origin, i);
         zt_added *d = &t->added[t->n_added];
         *d = (zt_added){.id = (int32_t)id, .size = strlen(text)};
         d->text = zt_strdup(text);
-        if (!d->text)
-            return ZT_NOMEM();
+        if (!d->text) return ZT_NOMEM();
         t->n_added++;
         d->lstrip = json_is_true(json_object_get(a, "lstrip"));
         d->rstrip = json_is_true(json_object_get(a, "rstrip"));
@@ -504,14 +489,12 @@ static zt_status read_added(const reader *r, const json_t *list)
             ZT_TRY(compile(r, word_pattern, sizeof word_pattern - 1, false, &t->word));
         zt_piece *p = &t->pieces[id];
         char *copy = zt_strdup(text);
-        if (!copy)
-            return ZT_NOMEM();
+        if (!copy) return ZT_NOMEM();
         zt_free(p->text);
         *p = (zt_piece){copy, d->size, json_is_true(json_object_get(a, "special")), true};
         t->added_first[(unsigned char)*text] = true;
     }
-    if (t->n_added > 1)
-        qsort(t->added, (size_t)t->n_added, sizeof *t->added, longest_first);
+    if (t->n_added > 1) qsort(t->added, (size_t)t->n_added, sizeof *t->added, longest_first);
     return ZT_OK;
 }
 

@@ -15,13 +15,11 @@ zt_status zt_text_add(zt_text *t, const char *s, size_t n)
     if (t->size + n > t->room) {
         size_t room = 2 * t->room > t->size + n ? 2 * t->room : t->size + n + 64;
         char *more = zt_realloc(t->data, room);
-        if (!more)
-            return ZT_NOMEM();
+        if (!more) return ZT_NOMEM();
         t->data = more;
         t->room = room;
     }
-    if (n)
-        memcpy(t->data + t->size, s, n);
+    if (n) memcpy(t->data + t->size, s, n);
     t->size += n;
     return ZT_OK;
 }
@@ -44,9 +42,11 @@ uint32_t zt_utf8_next(const char *s, size_t n, size_t *length, bool *valid)
     valid = valid ? valid : &unused;
     *valid = true;
     *length = 1;
-    if (u[0] < 0x80)
-        return u[0];
-    size_t want = u[0] >= 0xC2 && u[0] < 0xE0 ? 2 : u[0] >= 0xE0 && u[0] < 0xF0 ? 3 : u[0] >= 0xF0 && u[0] < 0xF5 ? 4 : 0;
+    if (u[0] < 0x80) return u[0];
+    size_t want = u[0] >= 0xC2 && u[0] < 0xE0   ? 2
+                  : u[0] >= 0xE0 && u[0] < 0xF0 ? 3
+                  : u[0] >= 0xF0 && u[0] < 0xF5 ? 4
+                                                : 0;
     uint32_t c = want ? u[0] & (0x7Fu >> want) : 0;
     for (size_t i = 1; i < want; i++) {
         unsigned low = 0x80, high = 0xBF; /* of the second byte: no overlong forms, no surrogates */
@@ -75,8 +75,7 @@ zt_status zt_utf8_clean(const char *s, size_t n, zt_text *out)
     bool valid;
     for (size_t i = 0; i < n; i += length) {
         (void)zt_utf8_next(s + i, n - i, &length, &valid);
-        if (valid)
-            continue;
+        if (valid) continue;
         ZT_TRY(zt_text_add(out, s + from, i - from));
         ZT_TRY(zt_text_add(out, "\xEF\xBF\xBD", 3));
         from = i + length;
@@ -96,8 +95,8 @@ bool zt_utf8_valid(const char *s, size_t n)
 bool zt_is_space(uint32_t c)
 {
     return (c >= 9 && c <= 13) || c == 32 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-           c == 0x3000;
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
 }
 
 /* ---- NFC ---- */
@@ -113,8 +112,7 @@ static zt_status put(codes *q, uint32_t c)
     if (q->n == q->room) {
         size_t room = q->room ? 2 * q->room : 256;
         uint32_t *more = zt_realloc(q->c, room * sizeof *more);
-        if (!more)
-            return ZT_NOMEM();
+        if (!more) return ZT_NOMEM();
         q->c = more;
         q->room = room;
     }
@@ -136,11 +134,11 @@ static zt_status decompose(codes *q, uint32_t c)
         ZT_TRY(put(q, V + i % (VS * TS) / TS));
         return i % TS ? put(q, T + i % TS) : ZT_OK;
     }
-    const uint32_t *d = c < 0xC0 ? NULL
-                                 : bsearch(&c, decompositions, sizeof decompositions / sizeof *decompositions,
-                                           sizeof *decompositions, by_first);
-    if (!d)
-        return put(q, c);
+    const uint32_t *d =
+        c < 0xC0 ? NULL
+                 : bsearch(&c, decompositions, sizeof decompositions / sizeof *decompositions,
+                           sizeof *decompositions, by_first);
+    if (!d) return put(q, c);
     ZT_TRY(decompose(q, d[1]));
     return d[2] ? decompose(q, d[2]) : ZT_OK;
 }
@@ -154,8 +152,7 @@ static int in_range(const void *key, const void *row)
 
 static uint32_t class_of(uint32_t c)
 {
-    if (c < 0x300)
-        return 0;
+    if (c < 0x300) return 0;
     const uint32_t *r =
         bsearch(&c, combining, sizeof combining / sizeof *combining, sizeof *combining, in_range);
     return r ? r[2] : 0;
@@ -170,10 +167,8 @@ static int by_pair(const void *key, const void *row)
 /* The composition of two code points, or 0. */
 static uint32_t composed(uint32_t a, uint32_t b)
 {
-    if (a >= L && a < L + 19 && b >= V && b < V + VS)
-        return S + ((a - L) * VS + (b - V)) * TS;
-    if (a >= S && a < S + SS && (a - S) % TS == 0 && b > T && b < T + TS)
-        return a + (b - T);
+    if (a >= L && a < L + 19 && b >= V && b < V + VS) return S + ((a - L) * VS + (b - V)) * TS;
+    if (a >= S && a < S + SS && (a - S) % TS == 0 && b > T && b < T + TS) return a + (b - T);
     const uint32_t key[2] = {a, b};
     const uint32_t *r = bsearch(key, compositions, sizeof compositions / sizeof *compositions,
                                 sizeof *compositions, by_pair);
@@ -204,8 +199,7 @@ static void compose(codes *q)
             q->c[starter] = whole;
             continue;
         }
-        if (k == 0)
-            starter = to;
+        if (k == 0) starter = to;
         last = k;
         q->c[to++] = c;
     }

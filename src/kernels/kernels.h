@@ -117,7 +117,8 @@ typedef struct zt_kernels {
                          const void *dy, void *dgate, void *dup); /* either may be dy */
     void (*add)(zt_dev *, int64_t n, zt_dtype type, const void *a, const void *b, void *y);
     void (*dropout)(zt_dev *, int64_t n, zt_dtype type, const void *x, void *y, float p,
-                    const zt_rng *rng, int64_t first); /* element i is keyed by first + i; y may be x;
+                    const zt_rng *rng,
+                    int64_t first); /* element i is keyed by first + i; y may be x;
                                                           its backward is itself */
     void (*rope)(zt_dev *, const zt_rope *r, const void *x, void *y, bool inverse); /* y may be x */
     void (*cast)(zt_dev *, int64_t n, const void *x, zt_dtype from, void *y, zt_dtype to);

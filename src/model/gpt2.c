@@ -24,7 +24,10 @@ static zt_val norm(zt_graph *g, const zt_model_config *c, zt_val x, const char *
 }
 
 /* The projections back into the residual stream start smaller, by the depth (section 2.3). */
-static double small(const zt_model_config *c) { return c->init_std / sqrt(2.0 * (double)c->layers); }
+static double small(const zt_model_config *c)
+{
+    return c->init_std / sqrt(2.0 * (double)c->layers);
+}
 
 static zt_val attention(zt_graph *g, const zt_model_config *c, zt_val x)
 {

@@ -51,8 +51,7 @@ static const demand demands[] = {
 
 static bool satisfied(const json_t *v, int want)
 {
-    if (!v || json_is_null(v))
-        return true;
+    if (!v || json_is_null(v)) return true;
     switch (want) {
     case MUST_BE_FALSE:
         return json_is_false(v);
@@ -75,7 +74,8 @@ static zt_status check_demands(const source *s)
     const json_t *layers = json_object_get(s->j, "layer_types");
     size_t i;
     const json_t *kind;
-    json_array_foreach(layers, i, kind) {
+    json_array_foreach(layers, i, kind)
+    {
         if (!json_is_string(kind) || strcmp(json_string_value(kind), "full_attention") != 0)
             return refuse(s, "layer_types", "is not supported: only full_attention is");
     }
@@ -85,8 +85,7 @@ static zt_status check_demands(const source *s)
 static zt_status number(const source *s, const char *key, double low, double high, double *out)
 {
     ZT_TRY(zt_json_get_f64(s->j, s->origin, key, out));
-    if (!(*out >= low && *out <= high))
-        return refuse(s, key, "is out of range");
+    if (!(*out >= low && *out <= high)) return refuse(s, key, "is out of range");
     return ZT_OK;
 }
 
@@ -98,8 +97,7 @@ static zt_status count(const source *s, const char *key, int64_t fallback, int64
     ZT_TRY(zt_json_get_i64(s->j, s->origin, key, out));
     if (*out == 0 && !json_object_get(s->j, key))
         return ZT_FAIL(ZT_ERR_CONFIG, "%s: %s is missing", s->origin, key);
-    if (*out < 1 || *out > most)
-        return refuse(s, key, "is out of range");
+    if (*out < 1 || *out > most) return refuse(s, key, "is out of range");
     return ZT_OK;
 }
 
@@ -109,12 +107,9 @@ static zt_status activation(const source *s, const char *key, const char *fallba
     static const struct {
         const char *name;
         zt_activation a;
-    } names[] = {{"gelu_new", ZT_ACT_GELU_TANH},
-                 {"gelu_pytorch_tanh", ZT_ACT_GELU_TANH},
-                 {"gelu_fast", ZT_ACT_GELU_TANH},
-                 {"gelu", ZT_ACT_GELU},
-                 {"silu", ZT_ACT_SILU},
-                 {"swish", ZT_ACT_SILU}};
+    } names[] = {{"gelu_new", ZT_ACT_GELU_TANH},  {"gelu_pytorch_tanh", ZT_ACT_GELU_TANH},
+                 {"gelu_fast", ZT_ACT_GELU_TANH}, {"gelu", ZT_ACT_GELU},
+                 {"silu", ZT_ACT_SILU},           {"swish", ZT_ACT_SILU}};
     const char *name = fallback;
     ZT_TRY(zt_json_get_str(s->j, s->origin, key, &name));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -157,10 +152,8 @@ static zt_status read_rope(const source *s, zt_model_config *c)
         key = "rope_parameters";
         r = json_object_get(s->j, key);
     }
-    if (!r || json_is_null(r))
-        return ZT_OK;
-    if (!json_is_object(r))
-        return refuse(s, key, "should be an object");
+    if (!r || json_is_null(r)) return ZT_OK;
+    if (!json_is_object(r)) return refuse(s, key, "should be an object");
     const source in = {r, s->origin};
     const char *type = "default";
     ZT_TRY(zt_json_get_str(r, s->origin, "type", &type));
@@ -168,12 +161,12 @@ static zt_status read_rope(const source *s, zt_model_config *c)
     ZT_TRY(number(&in, "rope_theta", 1, 1e12, &c->rope_theta));
     if (!satisfied(json_object_get(r, "partial_rotary_factor"), MUST_BE_ONE))
         return refuse(s, key, "has a partial_rotary_factor, which is not supported");
-    if (strcmp(type, "default") == 0)
-        return ZT_OK;
+    if (strcmp(type, "default") == 0) return ZT_OK;
     c->rope_scaling.linear = strcmp(type, "linear") == 0;
     c->rope_scaling.llama3 = strcmp(type, "llama3") == 0;
     if (!c->rope_scaling.linear && !c->rope_scaling.llama3)
-        return refuse(s, key, "is a rope type that is not supported; default, linear and llama3 are");
+        return refuse(s, key,
+                      "is a rope type that is not supported; default, linear and llama3 are");
     ZT_TRY(number(&in, "factor", 1, 1e6, &c->rope_scaling.factor));
     if (c->rope_scaling.llama3) {
         ZT_TRY(number(&in, "low_freq_factor", 1e-6, 1e6, &c->rope_scaling.low_freq_factor));
@@ -210,8 +203,9 @@ static zt_status read_llama(const source *s, zt_model_config *c)
     ZT_TRY(zt_json_get_bool(s->j, s->origin, "mlp_bias", &c->mlp_bias));
     const json_t *window = json_object_get(s->j, "sliding_window");
     if (!qwen2 && json_is_integer(window) && json_integer_value(window) < c->max_positions)
-        return refuse(s, "sliding_window", "is below max_position_embeddings: attention windows are not "
-                                           "supported; set it to null to train without");
+        return refuse(s, "sliding_window",
+                      "is below max_position_embeddings: attention windows are not "
+                      "supported; set it to null to train without");
     return read_rope(s, c);
 }
 
@@ -219,8 +213,7 @@ static zt_status read_llama(const source *s, zt_model_config *c)
 static int64_t token_id(const json_t *j, const char *key)
 {
     const json_t *v = json_object_get(j, key);
-    if (json_is_array(v))
-        v = json_array_get(v, 0);
+    if (json_is_array(v)) v = json_array_get(v, 0);
     return json_is_integer(v) ? json_integer_value(v) : -1;
 }
 
@@ -270,8 +263,7 @@ zt_status zt_model_config_parse(const json_t *j, const char *origin, zt_model_co
     const source s = {j, origin};
     ZT_TRY(read(&s, &c));
     c.source = json_deep_copy(j);
-    if (!c.source)
-        return ZT_NOMEM();
+    if (!c.source) return ZT_NOMEM();
     *out = c;
     return ZT_OK;
 }
@@ -279,12 +271,10 @@ zt_status zt_model_config_parse(const json_t *j, const char *origin, zt_model_co
 zt_status zt_model_config_load(const char *path, zt_model_config *out)
 {
     char *file = zt_path_is_folder(path) ? zt_path_join(path, "config.json") : zt_strdup(path);
-    if (!file)
-        return ZT_NOMEM();
+    if (!file) return ZT_NOMEM();
     json_t *j = NULL;
     zt_status status = zt_json_load(file, &j);
-    if (status == ZT_OK)
-        status = zt_model_config_parse(j, file, out);
+    if (status == ZT_OK) status = zt_model_config_parse(j, file, out);
     json_decref(j);
     zt_free(file);
     return status;
@@ -298,7 +288,9 @@ void zt_model_config_deinit(zt_model_config *c)
 
 zt_status zt_model_config_save(const zt_model_config *c, const char *path, zt_dtype saved_as)
 {
-    const char *name = saved_as == ZT_BF16 ? "bfloat16" : saved_as == ZT_F16 ? "float16" : "float32";
+    const char *name = saved_as == ZT_BF16  ? "bfloat16"
+                       : saved_as == ZT_F16 ? "float16"
+                                            : "float32";
     json_t *copy = json_copy(c->source);
     const char *key = json_object_get(c->source, "dtype") ? "dtype" : "torch_dtype";
     int bad = !copy || json_object_set_new(copy, key, json_string(name));
@@ -325,10 +317,11 @@ void zt_model_config_dropout(zt_model_config *c, double p)
 zt_status zt_model_config_check_training(const zt_model_config *c)
 {
     if (c->attn_dropout != 0)
-        return ZT_FAIL(ZT_ERR_CONFIG,
-                       "the model's config.json asks for dropout of %g on attention weights, which is not "
-                       "supported; the option dropout=%g drops activations only, dropout=0 nothing",
-                       c->attn_dropout, c->resid_dropout);
+        return ZT_FAIL(
+            ZT_ERR_CONFIG,
+            "the model's config.json asks for dropout of %g on attention weights, which is not "
+            "supported; the option dropout=%g drops activations only, dropout=0 nothing",
+            c->attn_dropout, c->resid_dropout);
     return ZT_OK;
 }
 
@@ -339,8 +332,7 @@ void zt_model_config_inv_freq(const zt_model_config *c, float *inv_freq)
         /* transformers: 1 / theta^(2i/D) with the power in fp32 */
         float power = powf((float)c->rope_theta, (float)(2 * i) / (float)c->head_dim);
         float f = 1.0f / power;
-        if (c->rope_scaling.linear)
-            f /= (float)c->rope_scaling.factor;
+        if (c->rope_scaling.linear) f /= (float)c->rope_scaling.factor;
         if (c->rope_scaling.llama3) {
             const double length = (double)c->rope_scaling.original_positions;
             const double low = length / c->rope_scaling.low_freq_factor;

@@ -46,7 +46,8 @@ static zt_val mlp(zt_graph *g, const zt_model_config *c, zt_val x)
     zt_push(g, "mlp.");
     zt_val gate = project(g, c, x, "gate_proj", c->ff, c->width, c->mlp_bias);
     zt_val up = project(g, c, x, "up_proj", c->ff, c->width, c->mlp_bias);
-    zt_val y = project(g, c, zt_nn_silu_mul(g, gate, up), "down_proj", c->width, c->ff, c->mlp_bias);
+    zt_val y =
+        project(g, c, zt_nn_silu_mul(g, gate, up), "down_proj", c->width, c->ff, c->mlp_bias);
     zt_pop(g);
     return y;
 }

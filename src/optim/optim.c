@@ -17,9 +17,15 @@ int zt_optim_moments(const zt_optim_opt *o)
     return o->kind == ZT_OPTIM_SGD ? o->momentum != 0.0f : 2;
 }
 
-const char *zt_optim_moment_name(const zt_optim_opt *o, int i) { return kinds[o->kind].moments[i]; }
+const char *zt_optim_moment_name(const zt_optim_opt *o, int i)
+{
+    return kinds[o->kind].moments[i];
+}
 
-const char *zt_optim_name(const zt_optim_opt *o) { return kinds[o->kind].name; }
+const char *zt_optim_name(const zt_optim_opt *o)
+{
+    return kinds[o->kind].name;
+}
 
 void zt_optim_apply(zt_dev *dev, const zt_optim_opt *o, const zt_optim_step *s, bool decays,
                     int64_t n, float *p, float *const moments[2], const void *grad,

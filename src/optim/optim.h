@@ -8,8 +8,9 @@ typedef enum { ZT_OPTIM_ADAMW, ZT_OPTIM_ADAM, ZT_OPTIM_SGD } zt_optim_kind;
 
 typedef struct {
     zt_optim_kind kind;
-    float beta1, beta2, eps, weight_decay; /* AdamW: decoupled; Adam and SGD: added to the gradient */
-    float momentum, dampening;             /* SGD */
+    float beta1, beta2, eps,
+        weight_decay;          /* AdamW: decoupled; Adam and SGD: added to the gradient */
+    float momentum, dampening; /* SGD */
     bool nesterov;
     bool decay_all; /* false: not on norms and biases */
 } zt_optim_opt;

@@ -11,7 +11,8 @@ double zt_plan_zero_bytes(int stage, double n)
 void zt_plan_zero_tables(void)
 {
     static const double sizes[] = {7.5, 128, 1000}, limit = 32;
-    (void)puts("ZeRO, table 1: memory a device of training state, GB (mixed-precision Adam), by data-parallel "
+    (void)puts("ZeRO, table 1: memory a device of training state, GB (mixed-precision Adam), by "
+               "data-parallel "
                "degree\n");
     (void)printf("%6s", "DP");
     for (int m = 0; m < 3; m++)
@@ -20,11 +21,13 @@ void zt_plan_zero_tables(void)
     for (int n = 1; n <= 1024; n *= 4) {
         (void)printf("%6d", n);
         for (int m = 0; m < 3; m++)
-            (void)printf("  | %*s  %8.4g %8.4g %8.4g", sizes[m] > 99 ? 4 : 3, "", sizes[m] * zt_plan_zero_bytes(1, n),
-                         sizes[m] * zt_plan_zero_bytes(2, n), sizes[m] * zt_plan_zero_bytes(3, n));
+            (void)printf("  | %*s  %8.4g %8.4g %8.4g", sizes[m] > 99 ? 4 : 3, "",
+                         sizes[m] * zt_plan_zero_bytes(1, n), sizes[m] * zt_plan_zero_bytes(2, n),
+                         sizes[m] * zt_plan_zero_bytes(3, n));
         (void)puts("");
     }
-    (void)puts("\nZeRO, table 2: largest model, billions of parameters, with 32 GB a device, by model-parallel degree "
+    (void)puts("\nZeRO, table 2: largest model, billions of parameters, with 32 GB a device, by "
+               "model-parallel degree "
                "(64 GPUs a degree)\n");
     (void)printf("%4s %6s  %9s %9s %9s %9s\n", "MP", "GPUs", "baseline", "Pos", "Pos+g", "Pos+g+p");
     for (int mp = 1; mp <= 16; mp *= 2) {
@@ -35,7 +38,10 @@ void zt_plan_zero_tables(void)
     }
 }
 
-static double mib(size_t bytes) { return (double)bytes / 0x1p20; }
+static double mib(size_t bytes)
+{
+    return (double)bytes / 0x1p20;
+}
 
 static zt_status print_memory(const zt_session *s)
 {
@@ -48,8 +54,7 @@ static zt_status print_memory(const zt_session *s)
     for (int k = 0; k < ZT_MEM_KIND_COUNT; k++) {
         const size_t held = zt_mem_peak(m, ZT_TIER_DEVICE, (zt_mem_kind)k);
         const size_t payload = zt_mem_payload(m, ZT_TIER_DEVICE, (zt_mem_kind)k);
-        if (held == 0)
-            continue;
+        if (held == 0) continue;
         (void)printf("  %-18s %12.2f MiB", zt_mem_kind_name((zt_mem_kind)k), mib(held));
         if (k <= ZT_MEM_OPTIM) {
             (void)printf("  %8.4f bytes a parameter, %.2f MiB of it padding", (double)payload / P,
@@ -69,9 +74,11 @@ static void print_traffic(const zt_session *s)
     zt_traffic t;
     zt_engine_traffic(s->engine, s->train_pass, &t);
     const double P = (double)zt_graph_numel(s->graph, false);
-    (void)printf("sent a rank and step: %lld elements of parameters, %lld of gradients, %.2f MiB in all\n",
-                 (long long)t.gather, (long long)t.reduce, (double)t.bytes / 0x1p20);
-    (void)printf("  payload %.6f elements a parameter; the formula says %.6f; %.6f less for weights that are not "
+    (void)printf(
+        "sent a rank and step: %lld elements of parameters, %lld of gradients, %.2f MiB in all\n",
+        (long long)t.gather, (long long)t.reduce, (double)t.bytes / 0x1p20);
+    (void)printf("  payload %.6f elements a parameter; the formula says %.6f; %.6f less for "
+                 "weights that are not "
                  "asked for twice\n",
                  (double)(t.gather_payload + t.reduce_payload) / P, t.formula / P, t.saved / P);
 }
@@ -82,12 +89,14 @@ static zt_status plan(zt_session *s, zt_config *c, int ranks, int rank)
     ZT_TRY(zt_session_plan(s, ranks, rank, true));
     const zt_program *p = s->engine->pass[s->train_pass].program;
     (void)printf("%s: %lld parameters, %lld trained, %s; ZeRO stage %lld on %d ranks\n", c->model,
-                 (long long)zt_graph_numel(s->graph, false), (long long)zt_graph_numel(s->graph, true),
-                 zt_dtype_name(s->engine->opt.type), (long long)c->stage, ranks);
-    (void)printf("batch: %lld samples a step = %lld x %lld micro-steps x %d ranks, of %lld tokens; %.3g "
-                 "FLOP a rank and step\n",
-                 (long long)c->train_batch_size, (long long)c->micro_batch, (long long)c->accumulation, ranks,
-                 (long long)c->sequence_length, p->flops * (double)c->accumulation);
+                 (long long)zt_graph_numel(s->graph, false),
+                 (long long)zt_graph_numel(s->graph, true), zt_dtype_name(s->engine->opt.type),
+                 (long long)c->stage, ranks);
+    (void)printf(
+        "batch: %lld samples a step = %lld x %lld micro-steps x %d ranks, of %lld tokens; %.3g "
+        "FLOP a rank and step\n",
+        (long long)c->train_batch_size, (long long)c->micro_batch, (long long)c->accumulation,
+        ranks, (long long)c->sequence_length, p->flops * (double)c->accumulation);
     ZT_TRY(print_memory(s));
     print_traffic(s);
     return ZT_OK;
@@ -97,8 +106,7 @@ zt_status zt_plan_print(zt_comm *comm, zt_config *c, int ranks, int rank)
 {
     zt_session s;
     zt_status status = zt_session_start(comm, c, true, &s);
-    if (status == ZT_OK && zt_comm_rank(comm) == 0)
-        status = plan(&s, c, ranks, rank);
+    if (status == ZT_OK && zt_comm_rank(comm) == 0) status = plan(&s, c, ranks, rank);
     zt_session_stop(&s);
     return status;
 }

@@ -33,13 +33,15 @@ static const char *const kind_names[] = {
 #undef ZT_X
 };
 
-const char *zt_mem_kind_name(zt_mem_kind kind) { return kind_names[kind]; }
+const char *zt_mem_kind_name(zt_mem_kind kind)
+{
+    return kind_names[kind];
+}
 
 zt_status zt_mem_create(zt_mem **out)
 {
     zt_mem *mem = zt_calloc(1, sizeof *mem);
-    if (!mem)
-        return ZT_NOMEM();
+    if (!mem) return ZT_NOMEM();
     *out = mem;
     return ZT_OK;
 }
@@ -54,8 +56,7 @@ static void release(region *r)
 
 void zt_mem_destroy(zt_mem **mem)
 {
-    if (!*mem)
-        return;
+    if (!*mem) return;
     for (int i = 0; i < (*mem)->n; i++) {
         region *r = &(*mem)->regions[i];
         zt_log(ZT_LOG_WARN, "bug: region \"%s\" of %zu bytes was never freed", r->owner, r->bytes);
@@ -71,13 +72,10 @@ static void *map_big(size_t bytes, size_t *mapped)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
     char *p = mmap(NULL, size + BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
+    if (p == MAP_FAILED) return NULL;
     size_t lead = (BIG - (uintptr_t)p % BIG) % BIG;
-    if (lead)
-        (void)munmap(p, lead);
-    if (BIG - lead)
-        (void)munmap(p + lead + size, BIG - lead);
+    if (lead) (void)munmap(p, lead);
+    if (BIG - lead) (void)munmap(p + lead + size, BIG - lead);
     p += lead;
     (void)madvise(p, size, MADV_HUGEPAGE);
     for (size_t i = 0; i < size; i += page)
@@ -91,11 +89,9 @@ void zt_mem_book(zt_mem *mem, zt_tier tier, zt_mem_kind kind, size_t bytes, size
     account *a = &mem->accounts[tier][kind];
     a->held += bytes;
     a->payload += payload;
-    if (a->held > a->peak)
-        a->peak = a->held;
+    if (a->held > a->peak) a->peak = a->held;
     mem->total[tier] += bytes;
-    if (mem->total[tier] > mem->peak[tier])
-        mem->peak[tier] = mem->total[tier];
+    if (mem->total[tier] > mem->peak[tier]) mem->peak[tier] = mem->total[tier];
 }
 
 zt_status zt_mem_alloc(zt_mem *mem, zt_tier tier, zt_mem_kind kind, const char *owner, size_t bytes,
@@ -110,8 +106,7 @@ zt_status zt_mem_alloc(zt_mem *mem, zt_tier tier, zt_mem_kind kind, const char *
     if (mem->n == mem->room) {
         int room = mem->room ? 2 * mem->room : 64;
         region *more = zt_realloc(mem->regions, (size_t)room * sizeof *more);
-        if (!more)
-            return ZT_NOMEM();
+        if (!more) return ZT_NOMEM();
         mem->regions = more;
         mem->room = room;
     }
@@ -121,15 +116,14 @@ zt_status zt_mem_alloc(zt_mem *mem, zt_tier tier, zt_mem_kind kind, const char *
         r.p = map_big(bytes, &r.mapped);
     } else {
         r.p = zt_malloc_aligned(bytes);
-        if (r.p)
-            memset(r.p, 0, bytes);
+        if (r.p) memset(r.p, 0, bytes);
     }
     if (!r.p)
-        return ZT_FAIL(ZT_ERR_NOMEM,
-                       "the system refused %.1f MiB for %s (%s), with %.1f MiB held; use more ranks, "
-                       "a higher zero_optimization.stage, a smaller micro-batch or recompute",
-                       (double)bytes / 0x1p20, owner, kind_names[kind],
-                       (double)mem->total[tier] / 0x1p20);
+        return ZT_FAIL(
+            ZT_ERR_NOMEM,
+            "the system refused %.1f MiB for %s (%s), with %.1f MiB held; use more ranks, "
+            "a higher zero_optimization.stage, a smaller micro-batch or recompute",
+            (double)bytes / 0x1p20, owner, kind_names[kind], (double)mem->total[tier] / 0x1p20);
     mem->regions[mem->n++] = r;
     zt_mem_book(mem, tier, kind, bytes, payload);
     *out = r.p;
@@ -138,12 +132,10 @@ zt_status zt_mem_alloc(zt_mem *mem, zt_tier tier, zt_mem_kind kind, const char *
 
 void zt_mem_free(zt_mem *mem, void *p)
 {
-    if (!p)
-        return;
+    if (!p) return;
     for (int i = mem->n; i-- > 0;) {
         region *r = &mem->regions[i];
-        if (r->p != p)
-            continue;
+        if (r->p != p) continue;
         account *a = &mem->accounts[r->tier][r->kind];
         a->held -= r->bytes;
         a->payload -= r->payload;
@@ -155,7 +147,10 @@ void zt_mem_free(zt_mem *mem, void *p)
     ZT_ASSERT(!"a region of this ledger");
 }
 
-void zt_mem_freeze(zt_mem *mem, bool frozen) { mem->frozen = frozen; }
+void zt_mem_freeze(zt_mem *mem, bool frozen)
+{
+    mem->frozen = frozen;
+}
 
 size_t zt_mem_held(const zt_mem *mem, zt_tier tier, zt_mem_kind kind)
 {
@@ -172,23 +167,30 @@ size_t zt_mem_payload(const zt_mem *mem, zt_tier tier, zt_mem_kind kind)
     return mem->accounts[tier][kind].payload;
 }
 
-size_t zt_mem_peak_total(const zt_mem *mem, zt_tier tier) { return mem->peak[tier]; }
+size_t zt_mem_peak_total(const zt_mem *mem, zt_tier tier)
+{
+    return mem->peak[tier];
+}
 
 /* "VmRSS:   1234 kB" of /proc/self/status; 0 where there is none. */
 static size_t process_status(const char *key)
 {
     FILE *f = fopen("/proc/self/status", "r");
-    if (!f)
-        return 0;
+    if (!f) return 0;
     char line[256];
     size_t kib = 0;
     while (fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0)
-            kib = strtoull(line + strlen(key), NULL, 10);
+        if (strncmp(line, key, strlen(key)) == 0) kib = strtoull(line + strlen(key), NULL, 10);
     (void)fclose(f);
     return kib * 1024;
 }
 
-size_t zt_process_rss(void) { return process_status("VmRSS:"); }
+size_t zt_process_rss(void)
+{
+    return process_status("VmRSS:");
+}
 
-size_t zt_process_rss_peak(void) { return process_status("VmHWM:"); }
+size_t zt_process_rss_peak(void)
+{
+    return process_status("VmHWM:");
+}

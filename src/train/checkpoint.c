@@ -35,8 +35,7 @@ static void describe(writer *w)
 
 static zt_status next_shard(writer *w)
 {
-    if (w->out)
-        ZT_TRY(zt_weights_commit(&w->out));
+    if (w->out) ZT_TRY(zt_weights_commit(&w->out));
     w->shard++;
     int first = 0, count = 0;
     for (int i = 0; i < w->n; i++) {
@@ -44,8 +43,8 @@ static zt_status next_shard(writer *w)
         count += w->plan.shard_of[i] == w->shard;
     }
     char *path = zt_path_join(w->folder, w->plan.file[w->shard]);
-    zt_status status = path ? zt_weights_create(path, w->tensors + first, count, NULL, &w->out)
-                            : ZT_NOMEM();
+    zt_status status =
+        path ? zt_weights_create(path, w->tensors + first, count, NULL, &w->out) : ZT_NOMEM();
     zt_free(path);
     return status;
 }
@@ -57,10 +56,10 @@ static zt_status write_chunk(writer *w, const zt_chunk *c, const char *data)
         const int k = c->first_part + i;
         const char *from = data + (size_t)p->parts[k].at * zt_dtype_bytes(p->opt.type);
         if (w->s->dev.k->find_nonfinite(&w->s->dev, w->tensors[k].numel, p->opt.type, from) >= 0)
-            return ZT_FAIL(ZT_ERR_NUMERIC, "%s has become a number that is not finite: it is not saved",
+            return ZT_FAIL(ZT_ERR_NUMERIC,
+                           "%s has become a number that is not finite: it is not saved",
                            w->tensors[k].name);
-        if (w->plan.shard_of[k] != w->shard)
-            ZT_TRY(next_shard(w));
+        if (w->plan.shard_of[k] != w->shard) ZT_TRY(next_shard(w));
         ZT_TRY(zt_weights_write(w->out, from, w->tensors[k].bytes));
     }
     return ZT_OK;
@@ -69,8 +68,7 @@ static zt_status write_chunk(writer *w, const zt_chunk *c, const char *data)
 static zt_status start_writer(writer *w)
 {
     w->tensors = zt_calloc((size_t)w->s->engine->place->n_parts, sizeof *w->tensors);
-    if (!w->tensors)
-        return ZT_NOMEM();
+    if (!w->tensors) return ZT_NOMEM();
     describe(w);
     return zt_shard_plan_make(w->tensors, w->n, (size_t)w->s->config->max_shard_bytes, &w->plan);
 }
@@ -88,13 +86,10 @@ static zt_status save_weights(zt_session *s, const char *folder)
             status = gathered;
             break;
         }
-        if (writes && status == ZT_OK)
-            status = write_chunk(&w, &s->engine->place->chunks[i], data);
+        if (writes && status == ZT_OK) status = write_chunk(&w, &s->engine->place->chunks[i], data);
     }
-    if (status == ZT_OK && w.out)
-        status = zt_weights_commit(&w.out);
-    if (status == ZT_OK && writes)
-        status = zt_shard_index_write(folder, w.tensors, w.n, &w.plan);
+    if (status == ZT_OK && w.out) status = zt_weights_commit(&w.out);
+    if (status == ZT_OK && writes) status = zt_shard_index_write(folder, w.tensors, w.n, &w.plan);
     zt_weights_discard(&w.out);
     zt_shard_plan_free(&w.plan);
     zt_free(w.tensors);
@@ -115,17 +110,15 @@ static zt_status add_slice(slices *l, const char *kind, const zt_state_slice *x,
     if (l->n == l->room) {
         int room = l->room ? 2 * l->room : 64;
         zt_tensor *t = zt_realloc(l->tensors, (size_t)room * sizeof *t);
-        if (t)
-            l->tensors = t;
+        if (t) l->tensors = t;
         const float **d = t ? zt_realloc(l->data, (size_t)room * sizeof *d) : NULL;
-        if (!d)
-            return ZT_NOMEM();
+        if (!d) return ZT_NOMEM();
         l->data = d;
         l->room = room;
     }
-    char *name = zt_format("%s/%s@%lld", kind, l->s->graph->params[x->param].name, (long long)x->from);
-    if (!name)
-        return ZT_NOMEM();
+    char *name =
+        zt_format("%s/%s@%lld", kind, l->s->graph->params[x->param].name, (long long)x->from);
+    if (!name) return ZT_NOMEM();
     l->tensors[l->n] = (zt_tensor){.name = name, .type = ZT_F32, .n_dims = 1, .numel = x->count};
     l->tensors[l->n].shape[0] = x->count;
     l->tensors[l->n].bytes = (size_t)x->count * sizeof(float);
@@ -137,8 +130,7 @@ static zt_status take_slice(void *arg, const zt_state_slice *x)
 {
     slices *l = arg;
     const zt_optim_opt *o = &l->s->engine->opt.optim;
-    if (l->s->engine->opt.type != ZT_F32)
-        ZT_TRY(add_slice(l, "master", x, x->master));
+    if (l->s->engine->opt.type != ZT_F32) ZT_TRY(add_slice(l, "master", x, x->master));
     for (int m = 0; m < zt_optim_moments(o); m++)
         ZT_TRY(add_slice(l, zt_optim_moment_name(o, m), x, x->moments[m]));
     return ZT_OK;
@@ -148,15 +140,13 @@ static zt_status save_optimizer(zt_session *s, const char *folder)
 {
     slices l = {.s = s};
     zt_weights_out *out = NULL;
-    char *path = zt_format("%s/optimizer-%05d-of-%05d.safetensors", folder, zt_comm_rank(s->comm) + 1,
-                           zt_comm_size(s->comm));
+    char *path = zt_format("%s/optimizer-%05d-of-%05d.safetensors", folder,
+                           zt_comm_rank(s->comm) + 1, zt_comm_size(s->comm));
     zt_status status = path ? zt_engine_slices(s->engine, take_slice, &l) : ZT_NOMEM();
-    if (status == ZT_OK)
-        status = zt_weights_create(path, l.tensors, l.n, NULL, &out);
+    if (status == ZT_OK) status = zt_weights_create(path, l.tensors, l.n, NULL, &out);
     for (int i = 0; i < l.n && status == ZT_OK; i++)
         status = zt_weights_write(out, l.data[i], l.tensors[i].bytes);
-    if (status == ZT_OK)
-        status = zt_weights_commit(&out);
+    if (status == ZT_OK) status = zt_weights_commit(&out);
     zt_weights_discard(&out);
     for (int i = 0; i < l.n; i++)
         zt_free((char *)(uintptr_t)l.tensors[i].name);
@@ -170,7 +160,7 @@ static zt_status save_optimizer(zt_session *s, const char *folder)
 static zt_status copy_beside(const char *from_folder, const char *name, const char *to_folder)
 {
     char *from = zt_path_join(from_folder, name), *to = zt_path_join(to_folder, name);
-    zt_status status = !from || !to               ? ZT_NOMEM()
+    zt_status status = !from || !to           ? ZT_NOMEM()
                        : zt_path_exists(from) ? zt_file_copy(from, to)
                                               : ZT_OK;
     zt_free(from);
@@ -181,16 +171,14 @@ static zt_status copy_beside(const char *from_folder, const char *name, const ch
 /* The tokenizer and what else belongs to the model's folder. */
 static zt_status save_companions(const zt_session *s, const char *folder)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json",
-                                        "merges.txt", "special_tokens_map.json", "generation_config.json",
-                                        "chat_template.jinja"};
+    static const char *const names[] = {
+        "tokenizer.json",          "tokenizer_config.json",  "vocab.json",         "merges.txt",
+        "special_tokens_map.json", "generation_config.json", "chat_template.jinja"};
     const char *source = s->tokenizer_path ? s->tokenizer_path : s->config->model;
-    if (strcmp(source, "bytes") == 0)
-        return ZT_OK;
+    if (strcmp(source, "bytes") == 0) return ZT_OK;
     char *from = zt_path_is_folder(source) ? zt_strdup(source) : NULL;
     const char *slash = strrchr(source, '/');
-    if (!from)
-        from = slash ? zt_strndup(source, (size_t)(slash - source)) : zt_strdup(".");
+    if (!from) from = slash ? zt_strndup(source, (size_t)(slash - source)) : zt_strdup(".");
     zt_status status = from ? ZT_OK : ZT_NOMEM();
     for (size_t i = 0; i < sizeof names / sizeof *names && status == ZT_OK; i++)
         status = copy_beside(from, names[i], folder);
@@ -201,21 +189,23 @@ static zt_status save_companions(const zt_session *s, const char *folder)
 static zt_status save_small(zt_session *s, const char *folder, const zt_progress *p)
 {
     char *config = zt_path_join(folder, "config.json");
-    zt_status status = config ? zt_model_config_save(&s->model, config, s->engine->opt.type) : ZT_NOMEM();
+    zt_status status =
+        config ? zt_model_config_save(&s->model, config, s->engine->opt.type) : ZT_NOMEM();
     zt_free(config);
     ZT_TRY(status);
     ZT_TRY(save_companions(s, folder));
     char *text = zt_config_canonical(s->config, false);
-    json_t *j = !text ? NULL
-                      : json_pack("{s:i, s:I, s:I, s:I, s:i, s:s, s:s, s:{s:f, s:I, s:I, s:I}, s:s}",
-                                  "format", 1, "global_step", (json_int_t)p->step, "samples_seen",
-                                  (json_int_t)p->samples, "num_input_tokens_seen", (json_int_t)p->tokens,
-                                  "ranks", zt_comm_size(s->comm), "optimizer",
-                                  zt_optim_name(&s->engine->opt.optim), "dtype",
-                                  zt_dtype_name(s->engine->opt.type), "loss_scale", "scale", p->scale.scale,
-                                  "steps", (json_int_t)p->scale.steps, "last_overflow",
-                                  (json_int_t)p->scale.last_overflow, "hysteresis",
-                                  (json_int_t)p->scale.hysteresis, "options", text);
+    json_t *j = !text
+                    ? NULL
+                    : json_pack("{s:i, s:I, s:I, s:I, s:i, s:s, s:s, s:{s:f, s:I, s:I, s:I}, s:s}",
+                                "format", 1, "global_step", (json_int_t)p->step, "samples_seen",
+                                (json_int_t)p->samples, "num_input_tokens_seen",
+                                (json_int_t)p->tokens, "ranks", zt_comm_size(s->comm), "optimizer",
+                                zt_optim_name(&s->engine->opt.optim), "dtype",
+                                zt_dtype_name(s->engine->opt.type), "loss_scale", "scale",
+                                p->scale.scale, "steps", (json_int_t)p->scale.steps,
+                                "last_overflow", (json_int_t)p->scale.last_overflow, "hysteresis",
+                                (json_int_t)p->scale.hysteresis, "options", text);
     free(text);
     char *path = zt_path_join(folder, "trainer_state.json");
     status = j && path ? zt_json_save(path, j) : ZT_NOMEM();
@@ -228,8 +218,7 @@ static zt_status save_small(zt_session *s, const char *folder, const zt_progress
 static int64_t step_of(const char *name)
 {
     char *end;
-    if (strncmp(name, "checkpoint-", 11) != 0 || name[11] < '0' || name[11] > '9')
-        return -1;
+    if (strncmp(name, "checkpoint-", 11) != 0 || name[11] < '0' || name[11] > '9') return -1;
     long long step = strtoll(name + 11, &end, 10);
     return *end ? -1 : step;
 }
@@ -251,8 +240,7 @@ static zt_status prune(const zt_session *s)
             old = newer >= s->config->save_total_limit;
         }
         char *path = old ? zt_path_join(dir, *p) : NULL;
-        if (old)
-            status = path ? zt_folder_remove(path) : ZT_NOMEM();
+        if (old) status = path ? zt_folder_remove(path) : ZT_NOMEM();
         zt_free(path);
     }
     zt_names_free(names);
@@ -262,17 +250,14 @@ static zt_status prune(const zt_session *s)
 zt_status zt_checkpoint_last(const char *output_dir, char **path)
 {
     *path = NULL;
-    if (!zt_path_is_folder(output_dir))
-        return ZT_OK;
+    if (!zt_path_is_folder(output_dir)) return ZT_OK;
     char **names;
     ZT_TRY(zt_folder_list(output_dir, &names));
     const char *best = NULL;
     for (char **p = names; *p; p++)
-        if (step_of(*p) >= 0 && (!best || step_of(*p) > step_of(best)))
-            best = *p;
+        if (step_of(*p) >= 0 && (!best || step_of(*p) > step_of(best))) best = *p;
     zt_status status = ZT_OK;
-    if (best && !(*path = zt_path_join(output_dir, best)))
-        status = ZT_NOMEM();
+    if (best && !(*path = zt_path_join(output_dir, best))) status = ZT_NOMEM();
     zt_names_free(names);
     return status;
 }
@@ -283,15 +268,13 @@ static zt_status save_into(zt_session *s, const char *folder, const zt_progress 
     zt_status status = ZT_OK;
     if (first) {
         status = zt_folder_remove(folder);
-        if (status == ZT_OK)
-            status = zt_folder_make(folder);
+        if (status == ZT_OK) status = zt_folder_make(folder);
     }
     ZT_TRY(zt_comm_agree(s->comm, status));
     status = save_weights(s, folder);
     ZT_TRY(zt_comm_agree(s->comm, status));
     status = save_optimizer(s, folder);
-    if (status == ZT_OK && first)
-        status = save_small(s, folder, p);
+    if (status == ZT_OK && first) status = save_small(s, folder, p);
     return zt_comm_agree(s->comm, status);
 }
 
@@ -301,26 +284,22 @@ zt_status zt_checkpoint_save(zt_session *s, const zt_progress *p)
     char *temporary = zt_format("%s.tmp", path ? path : "");
     zt_status status = path && temporary ? ZT_OK : ZT_NOMEM();
     status = zt_comm_agree(s->comm, status);
-    if (status == ZT_OK)
-        status = save_into(s, temporary, p);
+    if (status == ZT_OK) status = save_into(s, temporary, p);
     if (zt_comm_rank(s->comm) == 0) {
         if (status == ZT_OK)
             status = zt_folder_remove(path); /* of an earlier run, at the same step */
-        if (status == ZT_OK)
-            status = zt_path_rename(temporary, path);
+        if (status == ZT_OK) status = zt_path_rename(temporary, path);
         if (status == ZT_OK)
             status = prune(s);
         else if (temporary && zt_path_exists(temporary)) {
             char *message = zt_strdup(zt_error_message());
-            if (zt_folder_remove(temporary) != ZT_OK)
-                zt_log(ZT_LOG_WARN, "%s", zt_error_message());
+            if (zt_folder_remove(temporary) != ZT_OK) zt_log(ZT_LOG_WARN, "%s", zt_error_message());
             status = ZT_FAIL(status, "%s", message ? message : "saving failed");
             zt_free(message);
         }
     }
     status = zt_comm_agree(s->comm, status);
-    if (status == ZT_OK)
-        zt_log(ZT_LOG_INFO, "saved %s", path);
+    if (status == ZT_OK) zt_log(ZT_LOG_INFO, "saved %s", path);
     zt_free(path);
     zt_free(temporary);
     return status;
@@ -358,20 +337,21 @@ static zt_status read_state(void *arg, int param, int64_t from, int64_t count, f
         }
         for (; a < zt_weights_count(l->files[f]); a++) {
             const zt_tensor *t = zt_weights_at(l->files[f], a);
-            if (strncmp(t->name, key, (size_t)n) != 0)
-                break;
+            if (strncmp(t->name, key, (size_t)n) != 0) break;
             int64_t first = strtoll(t->name + n, NULL, 10), last = first + t->numel;
             int64_t x = from > first ? from : first, y = from + count < last ? from + count : last;
             if (x < y && t->type == ZT_F32) {
-                memcpy(out + (x - from), (const char *)t->data + (size_t)(x - first) * sizeof(float),
+                memcpy(out + (x - from),
+                       (const char *)t->data + (size_t)(x - first) * sizeof(float),
                        (size_t)(y - x) * sizeof(float));
                 found += y - x;
             }
         }
     }
     if (found != count)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s: the optimizer's %s of %s is not whole (elements %lld to %lld); was "
-                                      "it saved with another optimizer, or frozen?",
+        return ZT_FAIL(ZT_ERR_FORMAT,
+                       "%s: the optimizer's %s of %s is not whole (elements %lld to %lld); was "
+                       "it saved with another optimizer, or frozen?",
                        l->folder, l->kind, name, (long long)from, (long long)(from + count));
     return ZT_OK;
 }
@@ -387,8 +367,7 @@ static zt_status open_optimizer(loader *l)
     zt_status status = l->files ? ZT_OK : ZT_NOMEM();
     for (char **p = names; *p && status == ZT_OK; p++) {
         int i, total;
-        if (sscanf(*p, "optimizer-%d-of-%d.safetensors", &i, &total) != 2)
-            continue;
+        if (sscanf(*p, "optimizer-%d-of-%d.safetensors", &i, &total) != 2) continue;
         of = total;
         char *path = zt_path_join(l->folder, *p);
         status = path ? zt_weights_open(path, &l->files[l->n_files]) : ZT_NOMEM();
@@ -397,8 +376,10 @@ static zt_status open_optimizer(loader *l)
     }
     zt_names_free(names);
     if (status == ZT_OK && (of < 0 || of != l->n_files))
-        status = ZT_FAIL(ZT_ERR_FORMAT, "%s has %d of %d optimizer files: it cannot be resumed, but it can be "
-                                        "given as \"model\"", l->folder, l->n_files, of < 0 ? 0 : of);
+        status = ZT_FAIL(ZT_ERR_FORMAT,
+                         "%s has %d of %d optimizer files: it cannot be resumed, but it can be "
+                         "given as \"model\"",
+                         l->folder, l->n_files, of < 0 ? 0 : of);
     return status;
 }
 
@@ -406,21 +387,20 @@ static zt_status read_progress(const zt_session *s, const char *folder, zt_progr
 {
     char *path = zt_path_join(folder, "trainer_state.json");
     json_t *j = NULL;
-    if (!path)
-        return ZT_NOMEM();
+    if (!path) return ZT_NOMEM();
     zt_status status = zt_json_load(path, &j);
     const json_t *scale = json_object_get(j, "loss_scale");
     const char *optimizer = "", *mine = zt_optim_name(&s->engine->opt.optim);
     int64_t format = 0;
-    if (status == ZT_OK)
-        status = zt_json_get_i64(j, path, "format", &format);
+    if (status == ZT_OK) status = zt_json_get_i64(j, path, "format", &format);
     if (status == ZT_OK && format != 1)
-        status = ZT_FAIL(ZT_ERR_FORMAT, "%s is of format %lld; this program reads 1", path, (long long)format);
-    if (status == ZT_OK)
-        status = zt_json_get_str(j, path, "optimizer", &optimizer);
+        status = ZT_FAIL(ZT_ERR_FORMAT, "%s is of format %lld; this program reads 1", path,
+                         (long long)format);
+    if (status == ZT_OK) status = zt_json_get_str(j, path, "optimizer", &optimizer);
     if (status == ZT_OK && strcmp(optimizer, mine) != 0)
-        status = ZT_FAIL(ZT_ERR_CONFIG, "%s was trained with %s, and optimizer.type is %s: its state does not "
-                                        "fit; give the folder as \"model\" to start anew from its weights",
+        status = ZT_FAIL(ZT_ERR_CONFIG,
+                         "%s was trained with %s, and optimizer.type is %s: its state does not "
+                         "fit; give the folder as \"model\" to start anew from its weights",
                          folder, optimizer, mine);
     struct {
         const json_t *from;
@@ -445,10 +425,8 @@ static zt_status load_local(zt_session *s, const char *folder, zt_progress *p)
 {
     loader l = {.graph = s->graph, .folder = folder};
     zt_status status = read_progress(s, folder, p);
-    if (status == ZT_OK)
-        status = zt_source_weights_open(folder, s->graph, &l.model);
-    if (status == ZT_OK)
-        status = open_optimizer(&l);
+    if (status == ZT_OK) status = zt_source_weights_open(folder, s->graph, &l.model);
+    if (status == ZT_OK) status = open_optimizer(&l);
     l.kind = "master";
     if (status == ZT_OK)
         status = s->engine->opt.type == ZT_F32

@@ -12,8 +12,7 @@ static _Thread_local const float *sorted_by;
 static int by_logit(const void *a, const void *b)
 {
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    if (sorted_by[x] != sorted_by[y])
-        return sorted_by[x] > sorted_by[y] ? -1 : 1;
+    if (sorted_by[x] != sorted_by[y]) return sorted_by[x] > sorted_by[y] ? -1 : 1;
     return x < y ? -1 : 1;
 }
 
@@ -22,10 +21,8 @@ int32_t zt_sample(const float *logits, int32_t n, const zt_generate_opt *o, uint
 {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    if (o->temperature <= 0 || o->top_k == 1)
-        return best;
+        if (logits[i] > logits[best]) best = i;
+    if (o->temperature <= 0 || o->top_k == 1) return best;
     for (int32_t i = 0; i < n; i++)
         order[i] = i;
     sorted_by = logits;
@@ -37,15 +34,13 @@ int32_t zt_sample(const float *logits, int32_t n, const zt_generate_opt *o, uint
     double bar = sum * (o->top_p < 1 ? o->top_p : 1), all = 0;
     for (int64_t i = 0; i < keep; i++) {
         all += exp(((double)logits[order[i]] - (double)logits[best]) / o->temperature);
-        if (all >= bar)
-            keep = i + 1;
+        if (all >= bar) keep = i + 1;
     }
     zt_rng r = zt_rng_make(o->seed, ZT_RNG_SAMPLE, 0, 0);
     double x = ((double)zt_rng_u32(&r, draw) + 0.5) * 0x1p-32 * all;
     for (int64_t i = 0; i < keep; i++) {
         x -= exp(((double)logits[order[i]] - (double)logits[best]) / o->temperature);
-        if (x <= 0)
-            return order[i];
+        if (x <= 0) return order[i];
     }
     return order[keep - 1];
 }
@@ -77,8 +72,8 @@ static zt_status passes(talk *t)
                        .prefetch_numel = t->s.config->prefetch,
                        .persist_numel = t->s.config->persistence,
                        .positions = t->room};
-    ZT_TRY(zt_engine_create(t->s.graph, &o, zt_comm_size(t->s.comm), zt_comm_rank(t->s.comm), &t->s.dev,
-                            &t->s.engine));
+    ZT_TRY(zt_engine_create(t->s.graph, &o, zt_comm_size(t->s.comm), zt_comm_rank(t->s.comm),
+                            &t->s.dev, &t->s.engine));
     zt_program_opt p = {.goal = ZT_GOAL_LOGITS, .B = 1, .T = 1, .cache_room = t->room};
     ZT_TRY(zt_engine_add_pass(t->s.engine, &p, &t->single));
     p.T = PIECE;
@@ -103,12 +98,13 @@ static zt_status read_prompt(talk *t, const zt_generate_opt *o)
                            t->ids.data[i], (long long)t->s.model.vocab);
     t->room = (int64_t)t->prompt + 1 + o->max_new_tokens;
     if (t->room > t->s.model.max_positions)
-        return ZT_FAIL(ZT_ERR_CONFIG, "%zu tokens of prompt and %lld new ones are more than the model's %lld "
-                                      "positions", t->prompt, (long long)o->max_new_tokens,
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "%zu tokens of prompt and %lld new ones are more than the model's %lld "
+                       "positions",
+                       t->prompt, (long long)o->max_new_tokens,
                        (long long)t->s.model.max_positions);
     int32_t *more = zt_realloc(t->ids.data, (size_t)t->room * sizeof *more);
-    if (!more)
-        return ZT_NOMEM();
+    if (!more) return ZT_NOMEM();
     t->ids.data = more;
     t->ids.room = (size_t)t->room;
     if (t->prompt == 0) { /* something must come first */
@@ -127,8 +123,7 @@ static zt_status say(talk *t, const zt_generate_opt *o, bool last, zt_text_fn *f
     ZT_TRY(zt_decode(t->s.tokenizer, t->ids.data + from, t->ids.count - from, true, &text, &size));
     const bool open = size >= 3 && memcmp(text + size - 3, "\xEF\xBF\xBD", 3) == 0 && !last;
     if (!open && size > t->printed) {
-        if (zt_comm_rank(t->s.comm) == 0)
-            fn(arg, text + t->printed);
+        if (zt_comm_rank(t->s.comm) == 0) fn(arg, text + t->printed);
         t->printed = size;
     }
     zt_free(text);
@@ -146,11 +141,9 @@ static zt_status speak(talk *t, const zt_generate_opt *o, zt_text_fn *fn, void *
         for (int32_t k = 0; k < V; k++)
             t->wide[k] = zt_load_f32(t->logits, t->s.engine->opt.type, k);
         int32_t next = zt_sample(t->wide, V, o, (uint64_t)i, t->order);
-        if (next == eos || next == t->s.model.eos)
-            break;
+        if (next == eos || next == t->s.model.eos) break;
         t->ids.data[t->ids.count++] = next;
-        if (next < zt_tokenizer_vocab(t->s.tokenizer))
-            ZT_TRY(say(t, o, false, fn, arg));
+        if (next < zt_tokenizer_vocab(t->s.tokenizer)) ZT_TRY(say(t, o, false, fn, arg));
     }
     return say(t, o, true, fn, arg);
 }
@@ -175,8 +168,7 @@ zt_status zt_generate(zt_comm *comm, zt_config *config, const zt_generate_opt *o
 {
     talk t = {0};
     zt_status status = zt_session_start(comm, config, false, &t.s);
-    if (status == ZT_OK)
-        status = run(&t, o, fn, arg);
+    if (status == ZT_OK) status = run(&t, o, fn, arg);
     zt_free(t.logits);
     zt_free(t.wide);
     zt_free(t.order);

@@ -25,8 +25,10 @@ static zt_status freeze(zt_session *s)
                 hits++;
             }
         if (hits == 0)
-            return ZT_FAIL(ZT_ERR_CONFIG, "freeze: no parameter's name holds \"%s\"; zeroth inspect MODEL "
-                                          "lists them", f->items[k]);
+            return ZT_FAIL(ZT_ERR_CONFIG,
+                           "freeze: no parameter's name holds \"%s\"; zeroth inspect MODEL "
+                           "lists them",
+                           f->items[k]);
     }
     if (zt_graph_numel(s->graph, true) == 0)
         return ZT_FAIL(ZT_ERR_CONFIG, "freeze leaves no parameter to train");
@@ -37,11 +39,14 @@ static zt_status check_sequence(const zt_session *s)
 {
     const int64_t T = s->config->sequence_length;
     if (s->model.family == ZT_FAMILY_GPT2 && T > s->model.max_positions)
-        return ZT_FAIL(ZT_ERR_CONFIG, "data.sequence_length = %lld is more than the model's %lld positions",
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "data.sequence_length = %lld is more than the model's %lld positions",
                        (long long)T, (long long)s->model.max_positions);
     if (T > s->model.max_positions)
-        zt_log(ZT_LOG_WARN, "data.sequence_length = %lld is more than the model's "
-                            "max_position_embeddings = %lld", (long long)T, (long long)s->model.max_positions);
+        zt_log(ZT_LOG_WARN,
+               "data.sequence_length = %lld is more than the model's "
+               "max_position_embeddings = %lld",
+               (long long)T, (long long)s->model.max_positions);
     return ZT_OK;
 }
 
@@ -49,27 +54,28 @@ static zt_status start_local(zt_session *s, bool training)
 {
     zt_config *c = s->config;
     if (!*c->model)
-        return ZT_FAIL(ZT_ERR_CONFIG, "no model is given: set \"model\" to a Hugging Face folder, or to a "
-                                      "config.json with \"from_scratch\": true");
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "no model is given: set \"model\" to a Hugging Face folder, or to a "
+                       "config.json with \"from_scratch\": true");
     if (!zt_path_exists(c->model))
-        return ZT_FAIL(ZT_ERR_CONFIG, "model: there is no %s here; models are read from disk, not downloaded",
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "model: there is no %s here; models are read from disk, not downloaded",
                        c->model);
     if (!c->from_scratch && !zt_path_is_folder(c->model))
-        return ZT_FAIL(ZT_ERR_CONFIG, "model: %s is a file; weights are read from a folder with config.json and "
-                                      "model.safetensors, or set from_scratch=true", c->model);
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "model: %s is a file; weights are read from a folder with config.json and "
+                       "model.safetensors, or set from_scratch=true",
+                       c->model);
     ZT_TRY(zt_model_config_load(c->model, &s->model));
-    if (c->dropout >= 0)
-        zt_model_config_dropout(&s->model, c->dropout);
-    if (training)
-        ZT_TRY(zt_model_config_check_training(&s->model));
+    if (c->dropout >= 0) zt_model_config_dropout(&s->model, c->dropout);
+    if (training) ZT_TRY(zt_model_config_check_training(&s->model));
     ZT_TRY(check_sequence(s));
     ZT_TRY(zt_model_build(&s->model, &s->graph));
     ZT_TRY(freeze(s));
     const zt_kernels *k;
     ZT_TRY(zt_kernels_cpu(c->kernels, &k));
     int threads = (int)c->threads;
-    if (threads == 0)
-        threads = zt_cpu_count() / zt_comm_local_size(s->comm);
+    if (threads == 0) threads = zt_cpu_count() / zt_comm_local_size(s->comm);
     ZT_TRY(zt_dev_create(k, threads > 1 ? threads : 1, &s->dev));
     return zt_mem_create(&s->mem);
 }
@@ -89,8 +95,8 @@ static zt_status tokenizer_local(zt_session *s)
     } else {
         const char *slash = strrchr(c->model, '/');
         char *folder = zt_path_is_folder(c->model) ? zt_strdup(c->model)
-                       : slash                     ? zt_strndup(c->model, (size_t)(slash - c->model))
-                                                   : zt_strdup(".");
+                       : slash ? zt_strndup(c->model, (size_t)(slash - c->model))
+                               : zt_strdup(".");
         s->tokenizer_path = folder ? zt_path_join(folder, "tokenizer.json") : NULL;
         zt_free(folder);
         if (s->tokenizer_path && !zt_path_exists(s->tokenizer_path)) {
@@ -98,12 +104,10 @@ static zt_status tokenizer_local(zt_session *s)
             s->tokenizer_path = NULL;
             /* a model trained on plain bytes says so by its vocabulary alone */
             s->tokenizer_path = s->model.vocab == 257 ? zt_strdup("bytes") : NULL;
-            if (!s->tokenizer_path)
-                return ZT_OK;
+            if (!s->tokenizer_path) return ZT_OK;
         }
     }
-    if (!s->tokenizer_path)
-        return ZT_NOMEM();
+    if (!s->tokenizer_path) return ZT_NOMEM();
     return zt_tokenizer_load(s->tokenizer_path, &s->tokenizer);
 }
 
@@ -111,8 +115,10 @@ zt_status zt_session_tokenizer(zt_session *s)
 {
     ZT_TRY(zt_comm_agree(s->comm, tokenizer_local(s)));
     if (s->tokenizer && zt_tokenizer_vocab(s->tokenizer) > s->model.vocab)
-        zt_log(ZT_LOG_WARN, "the tokenizer has %d tokens and the model's vocabulary %lld: ids beyond it will "
-                            "be refused", zt_tokenizer_vocab(s->tokenizer), (long long)s->model.vocab);
+        zt_log(ZT_LOG_WARN,
+               "the tokenizer has %d tokens and the model's vocabulary %lld: ids beyond it will "
+               "be refused",
+               zt_tokenizer_vocab(s->tokenizer), (long long)s->model.vocab);
     return ZT_OK;
 }
 
@@ -140,8 +146,7 @@ zt_status zt_session_data(zt_session *s, bool training)
     ZT_TRY(zt_session_tokenizer(s));
     zt_data_opt o = data_opt(s, &c->train);
     if (training) {
-        if (c->validation.n == 0)
-            o.take_to = 1 - c->validation_split;
+        if (c->validation.n == 0) o.take_to = 1 - c->validation_split;
         ZT_TRY(zt_dataset_open(&o, s->tokenizer, s->comm, &s->train));
         zt_log(ZT_LOG_INFO, "training data: %s", zt_dataset_describe(s->train));
     }
@@ -191,13 +196,16 @@ static zt_status grad_type(const zt_config *c, bool *fp32)
     *fp32 = strcmp(t, "fp32") == 0;
     if (*fp32 || strcmp(t, "auto") == 0 || strcmp(t, zt_dtype_name(zt_config_type(c))) == 0) {
         if (!*fp32 && strcmp(t, "auto") != 0 && c->accumulation > 1)
-            return ZT_FAIL(ZT_ERR_CONFIG,
-                           "data_types.grad_accum_dtype = %s with %lld accumulation steps would round every "
-                           "partial sum to 16 bit; use fp32", t, (long long)c->accumulation);
+            return ZT_FAIL(
+                ZT_ERR_CONFIG,
+                "data_types.grad_accum_dtype = %s with %lld accumulation steps would round every "
+                "partial sum to 16 bit; use fp32",
+                t, (long long)c->accumulation);
         return ZT_OK;
     }
-    return ZT_FAIL(ZT_ERR_CONFIG, "data_types.grad_accum_dtype = %s: should be fp32 or the compute type %s",
-                   t, zt_dtype_name(zt_config_type(c)));
+    return ZT_FAIL(ZT_ERR_CONFIG,
+                   "data_types.grad_accum_dtype = %s: should be fp32 or the compute type %s", t,
+                   zt_dtype_name(zt_config_type(c)));
 }
 
 zt_status zt_session_plan(zt_session *s, int ranks, int rank, bool training)
@@ -217,8 +225,7 @@ zt_status zt_session_plan(zt_session *s, int ranks, int rank, bool training)
     s->engine->isolate = c->isolate_documents;
     zt_program_opt p = {.goal = ZT_GOAL_TRAIN, .B = c->micro_batch, .T = c->sequence_length};
     p.recompute = c->recompute;
-    if (training)
-        ZT_TRY(zt_engine_add_pass(s->engine, &p, &s->train_pass));
+    if (training) ZT_TRY(zt_engine_add_pass(s->engine, &p, &s->train_pass));
     p.goal = ZT_GOAL_LOSS;
     if (!training || s->validation || c->validation.n || c->validation_split > 0)
         ZT_TRY(zt_engine_add_pass(s->engine, &p, &s->loss_pass));
@@ -253,8 +260,7 @@ void zt_session_stop(zt_session *s)
     zt_free(s->tokenizer_path);
     zt_free(s->checkpoint);
     zt_mem_destroy(&s->mem);
-    if (s->dev.k)
-        zt_dev_destroy(&s->dev);
+    if (s->dev.k) zt_dev_destroy(&s->dev);
     zt_graph_destroy(&s->graph);
     zt_model_config_deinit(&s->model);
     *s = (zt_session){0};
@@ -273,10 +279,10 @@ zt_status zt_session_evaluate(zt_session *s, int64_t most, double *loss, int64_t
         double part;
         int64_t part_targets, stop = zt_stop_requested;
         ZT_TRY(zt_all_reduce_max_i64(s->comm, &stop, 1)); /* all leave at the same batch */
-        if (stop)
-            break;
+        if (stop) break;
         zt_session_batch(s->validation, at + rank * B, B, T, b);
-        for (int64_t i = 0; i < B; i++) /* beyond the end: taken from the start again, not counted */
+        for (int64_t i = 0; i < B;
+             i++) /* beyond the end: taken from the start again, not counted */
             for (int64_t t = 0; at + rank * B + i >= n && t < T; t++)
                 b->labels[i * T + t] = -100;
         ZT_TRY(zt_engine_loss(s->engine, s->loss_pass, &part, &part_targets));

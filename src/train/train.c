@@ -12,7 +12,7 @@ volatile int zt_stop_requested;
 typedef struct {
     zt_session s;
     zt_progress p;
-    int64_t steps; /* the run's last */
+    int64_t steps;            /* the run's last */
     double started, training; /* seconds: at the start; spent in steps */
     int64_t first_step, first_tokens, rss;
     zt_comm_count sent[2]; /* of steps alone */
@@ -26,17 +26,19 @@ static void say_start(const run *r)
     const zt_config *c = s->config;
     zt_log(ZT_LOG_INFO, "ranks %d on %d host%s (%s), %d thread%s each, kernels %s, products %s",
            zt_comm_size(s->comm), zt_comm_nodes(s->comm), zt_comm_nodes(s->comm) > 1 ? "s" : "",
-           zt_comm_transport(s->comm), s->dev.n_threads, s->dev.n_threads > 1 ? "s" : "", s->dev.k->name,
-           zt_kernels_products());
-    zt_log(ZT_LOG_INFO, "model %s: %s, %lld parameters, %lld trained, %s", c->model, s->model.model_type,
-           (long long)zt_graph_numel(s->graph, false), (long long)zt_graph_numel(s->graph, true),
-           zt_dtype_name(s->engine->opt.type));
-    zt_log(ZT_LOG_INFO, "batch: %lld samples a step = %lld a micro-step x %lld micro-steps x %d ranks, of %lld "
-                        "tokens",
+           zt_comm_transport(s->comm), s->dev.n_threads, s->dev.n_threads > 1 ? "s" : "",
+           s->dev.k->name, zt_kernels_products());
+    zt_log(ZT_LOG_INFO, "model %s: %s, %lld parameters, %lld trained, %s", c->model,
+           s->model.model_type, (long long)zt_graph_numel(s->graph, false),
+           (long long)zt_graph_numel(s->graph, true), zt_dtype_name(s->engine->opt.type));
+    zt_log(ZT_LOG_INFO,
+           "batch: %lld samples a step = %lld a micro-step x %lld micro-steps x %d ranks, of %lld "
+           "tokens",
            (long long)c->train_batch_size, (long long)c->micro_batch, (long long)c->accumulation,
            zt_comm_size(s->comm), (long long)c->sequence_length);
     if (s->tokenizer)
-        zt_log(ZT_LOG_INFO, "tokenizer %s: %s", s->tokenizer_path, zt_tokenizer_describe(s->tokenizer));
+        zt_log(ZT_LOG_INFO, "tokenizer %s: %s", s->tokenizer_path,
+               zt_tokenizer_describe(s->tokenizer));
     char *options = zt_config_canonical(c, false);
     for (char *line = options ? strtok(options, "\n") : NULL; line; line = strtok(NULL, "\n"))
         zt_log(ZT_LOG_INFO, "  %s", line);
@@ -50,11 +52,10 @@ static zt_status open_output(run *r)
     const char *dir = r->s.config->output_dir;
     ZT_TRY(zt_folder_make(dir));
     char *path = zt_path_join(dir, "metrics.jsonl");
-    if (!path)
-        return ZT_NOMEM();
+    if (!path) return ZT_NOMEM();
     r->metrics = fopen(path, r->p.step > 0 ? "a" : "w");
-    zt_status status = r->metrics ? ZT_OK
-                                  : ZT_FAIL(ZT_ERR_IO, "cannot write %s: is output_dir writable?", path);
+    zt_status status =
+        r->metrics ? ZT_OK : ZT_FAIL(ZT_ERR_IO, "cannot write %s: is output_dir writable?", path);
     zt_free(path);
     return status;
 }
@@ -63,8 +64,7 @@ static zt_status open_output(run *r)
 static zt_status find_checkpoint(zt_session *s)
 {
     const zt_config *c = s->config;
-    if (strcmp(c->resume, "false") == 0)
-        return ZT_OK;
+    if (strcmp(c->resume, "false") == 0) return ZT_OK;
     if (strcmp(c->resume, "true") == 0) {
         ZT_TRY(zt_checkpoint_last(c->output_dir, &s->checkpoint));
         if (!s->checkpoint)
@@ -81,8 +81,9 @@ static zt_status start(run *r, zt_comm *comm, zt_config *config)
 {
     zt_session *s = &r->s;
     char *options = zt_config_canonical(config, false);
-    zt_status same = options ? zt_comm_check_same(comm, "the configuration", options, strlen(options))
-                             : ZT_NOMEM();
+    zt_status same = options
+                         ? zt_comm_check_same(comm, "the configuration", options, strlen(options))
+                         : ZT_NOMEM();
     free(options);
     ZT_TRY(same);
     zt_comm_set_timeout(comm, config->timeout);
@@ -125,23 +126,21 @@ static void log_step(run *r, const zt_step_result *x, double lr)
 {
     const int64_t done = r->p.step - r->first_step;
     const double rate = (double)(r->p.tokens - r->first_tokens) / r->training;
-    if (r->p.step % r->s.config->logging_steps != 0 && r->p.step != r->steps)
-        return;
+    if (r->p.step % r->s.config->logging_steps != 0 && r->p.step != r->steps) return;
     char left[32];
-    clock_text((zt_now() - r->started) / (double)done * (double)(r->steps - r->p.step), left, sizeof left);
-    zt_log(ZT_LOG_INFO, "step %lld/%lld  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s  left %s%s",
+    clock_text((zt_now() - r->started) / (double)done * (double)(r->steps - r->p.step), left,
+               sizeof left);
+    zt_log(ZT_LOG_INFO,
+           "step %lld/%lld  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s  left %s%s",
            (long long)r->p.step, (long long)r->steps, x->loss, lr, x->grad_norm, rate, left,
            x->skipped ? "  (skipped: overflow, loss scale lowered)" : "");
-    if (!r->metrics)
-        return;
+    if (!r->metrics) return;
     (void)fprintf(r->metrics,
                   "{\"step\": %lld, \"epoch\": %.6f, \"loss\": %.9g, \"learning_rate\": %.9g, "
                   "\"num_input_tokens_seen\": %lld, \"tokens_per_second\": %.1f",
                   (long long)r->p.step, epoch_of(r), x->loss, lr, (long long)r->p.tokens, rate);
-    if (isfinite(x->grad_norm))
-        (void)fprintf(r->metrics, ", \"grad_norm\": %.9g", x->grad_norm);
-    if (r->s.config->fp16)
-        (void)fprintf(r->metrics, ", \"loss_scale\": %.9g", r->p.scale.scale);
+    if (isfinite(x->grad_norm)) (void)fprintf(r->metrics, ", \"grad_norm\": %.9g", x->grad_norm);
+    if (r->s.config->fp16) (void)fprintf(r->metrics, ", \"loss_scale\": %.9g", r->p.scale.scale);
     (void)fprintf(r->metrics, "}\n");
     (void)fflush(r->metrics);
 }
@@ -150,11 +149,9 @@ static zt_status evaluate(run *r)
 {
     double loss;
     int64_t targets;
-    if (!r->s.validation)
-        return ZT_OK;
+    if (!r->s.validation) return ZT_OK;
     ZT_TRY(zt_session_evaluate(&r->s, r->s.config->eval_max_samples, &loss, &targets));
-    if (zt_stop_requested)
-        return ZT_OK;
+    if (zt_stop_requested) return ZT_OK;
     zt_log(ZT_LOG_INFO, "step %lld/%lld  validation loss %.4f  perplexity %.2f  (%lld tokens)",
            (long long)r->p.step, (long long)r->steps, loss, exp(loss), (long long)targets);
     if (r->metrics) {
@@ -174,7 +171,8 @@ static void load_batches(run *r)
     for (int64_t m = 0; m < c->accumulation; m++) {
         zt_batch *b = zt_engine_batch(s->engine, (int)m);
         b->first_sample = (m * ranks + rank) * c->micro_batch;
-        zt_session_batch(s->train, r->p.samples + b->first_sample, c->micro_batch, c->sequence_length, b);
+        zt_session_batch(s->train, r->p.samples + b->first_sample, c->micro_batch,
+                         c->sequence_length, b);
     }
 }
 
@@ -213,7 +211,10 @@ static zt_status step(run *r)
 }
 
 /* ---- the account ---- */
-static double mib(double bytes) { return bytes / 0x1p20; }
+static double mib(double bytes)
+{
+    return bytes / 0x1p20;
+}
 
 /* Memory of every rank: what the plan said, what the ledger saw, what the system says. */
 static zt_status say_memory(run *r)
@@ -234,8 +235,7 @@ static zt_status say_memory(run *r)
     zt_mem_destroy(&planned);
     const int n = zt_comm_size(s->comm);
     double *all = zt_malloc((size_t)n * sizeof mine);
-    if (!all)
-        return ZT_NOMEM();
+    if (!all) return ZT_NOMEM();
     zt_status status = zt_all_gather_bytes(s->comm, mine, all, sizeof mine);
     zt_log(ZT_LOG_INFO, "memory a rank, MiB: predicted / measured");
     for (int rank = 0; rank < n && status == ZT_OK; rank++) {
@@ -244,8 +244,9 @@ static zt_status say_memory(run *r)
         int used = snprintf(line, sizeof line, "  rank %d:", rank);
         for (int k = 0; k < ZT_MEM_KIND_COUNT; k++)
             if (x[2 * k] > 0 || x[2 * k + 1] > 0)
-                used += snprintf(line + used, sizeof line - (size_t)used, " %s %.1f / %.1f,",
-                                 zt_mem_kind_name((zt_mem_kind)k), mib(x[2 * k]), mib(x[2 * k + 1]));
+                used +=
+                    snprintf(line + used, sizeof line - (size_t)used, " %s %.1f / %.1f,",
+                             zt_mem_kind_name((zt_mem_kind)k), mib(x[2 * k]), mib(x[2 * k + 1]));
         zt_log(ZT_LOG_INFO, "%s in all %.1f / %.1f; resident %.1f", line, mib(x[FIELDS - 3]),
                mib(x[FIELDS - 2]), mib(x[FIELDS - 1]));
     }
@@ -259,18 +260,19 @@ static void say_traffic(const run *r)
     const int64_t done = r->p.step - r->first_step;
     zt_traffic t;
     zt_engine_traffic(s->engine, s->train_pass, &t);
-    if (zt_comm_size(s->comm) == 1 || done == 0)
-        return;
+    if (zt_comm_size(s->comm) == 1 || done == 0) return;
     const double P = (double)zt_graph_numel(s->graph, false);
     const double sent = (double)(r->sent[0].elements + r->sent[1].elements) / (double)done;
     zt_log(ZT_LOG_INFO,
-           "sent by rank 0 a step: %.0f elements, as planned %.0f (payload %.0f, padding %.0f), %.1f MiB; a "
+           "sent by rank 0 a step: %.0f elements, as planned %.0f (payload %.0f, padding %.0f), "
+           "%.1f MiB; a "
            "parameter %.4f",
            sent, (double)(t.gather + t.reduce), (double)(t.gather_payload + t.reduce_payload),
            (double)(t.gather + t.reduce - t.gather_payload - t.reduce_payload),
            mib((double)(r->sent[0].bytes + r->sent[1].bytes) / (double)done),
            (double)(t.gather_payload + t.reduce_payload) / P);
-    zt_log(ZT_LOG_INFO, "  the ZeRO formula says %.0f; %.0f less for weights that are not asked for twice",
+    zt_log(ZT_LOG_INFO,
+           "  the ZeRO formula says %.0f; %.0f less for weights that are not asked for twice",
            t.formula, t.saved);
     zt_log(ZT_LOG_INFO, "  waited for parameters %.1f s, for gradients %.1f s of %.1f s in steps",
            r->sent[0].wait_seconds, r->sent[1].wait_seconds, r->training);
@@ -282,8 +284,8 @@ static zt_status finish(run *r)
     const double flops = r->s.engine->pass[r->s.train_pass].program->flops *
                          (double)r->s.config->accumulation * (double)done;
     if (done > 0)
-        zt_log(ZT_LOG_INFO, "%lld steps in %.1f s: %.0f tokens/s, %.1f GFLOP/s a rank", (long long)done,
-               r->training, (double)(r->p.tokens - r->first_tokens) / r->training,
+        zt_log(ZT_LOG_INFO, "%lld steps in %.1f s: %.0f tokens/s, %.1f GFLOP/s a rank",
+               (long long)done, r->training, (double)(r->p.tokens - r->first_tokens) / r->training,
                flops / r->training / 1e9);
     ZT_TRY(say_memory(r));
     say_traffic(r);
@@ -297,8 +299,7 @@ static zt_status loop(run *r)
     r->first_step = r->p.step;
     r->first_tokens = r->p.tokens;
     int64_t saved = -1, evaluated = -1, stop = 0;
-    if (r->p.step == 0 && c->eval_steps > 0)
-        ZT_TRY(evaluate(r));
+    if (r->p.step == 0 && c->eval_steps > 0) ZT_TRY(evaluate(r));
     while (r->p.step < r->steps && !stop) {
         ZT_TRY(step(r));
         int64_t rss = (int64_t)zt_process_rss();
@@ -315,14 +316,13 @@ static zt_status loop(run *r)
         }
     }
     if (stop) {
-        zt_log(ZT_LOG_INFO, "stopped by a signal at step %lld; resume_from_checkpoint=true goes on from there",
+        zt_log(ZT_LOG_INFO,
+               "stopped by a signal at step %lld; resume_from_checkpoint=true goes on from there",
                (long long)r->p.step);
         return ZT_OK;
     }
-    if (evaluated != r->p.step)
-        ZT_TRY(evaluate(r));
-    if (c->save_at_end && saved != r->p.step)
-        ZT_TRY(zt_checkpoint_save(&r->s, &r->p));
+    if (evaluated != r->p.step) ZT_TRY(evaluate(r));
+    if (c->save_at_end && saved != r->p.step) ZT_TRY(zt_checkpoint_save(&r->s, &r->p));
     return finish(r);
 }
 
@@ -330,10 +330,8 @@ zt_status zt_train(zt_comm *comm, zt_config *config)
 {
     run r = {0};
     zt_status status = start(&r, comm, config);
-    if (status == ZT_OK)
-        status = loop(&r);
-    if (r.metrics)
-        (void)fclose(r.metrics);
+    if (status == ZT_OK) status = loop(&r);
+    if (r.metrics) (void)fclose(r.metrics);
     zt_session_stop(&r.s);
     return status;
 }

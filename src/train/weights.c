@@ -22,8 +22,7 @@ static bool is_known_extra(const char *name)
     const size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t m = strlen(ends[i]);
-        if (n >= m && strcmp(name + n - m, ends[i]) == 0)
-            return true;
+        if (n >= m && strcmp(name + n - m, ends[i]) == 0) return true;
     }
     return false;
 }
@@ -42,14 +41,16 @@ static zt_status check_tensor(const zt_parameter *p, const zt_tensor *t)
     const bool fits = p->in ? t->n_dims == 2 && t->shape[0] == a && t->shape[1] == b
                             : t->n_dims == 1 && t->shape[0] == p->out;
     if (!fits)
-        return ZT_FAIL(ZT_ERR_SHAPE, "%s: %s has the shape [%lld%s%lld], but the config.json asks for "
-                                     "[%lld%s%lld]",
+        return ZT_FAIL(ZT_ERR_SHAPE,
+                       "%s: %s has the shape [%lld%s%lld], but the config.json asks for "
+                       "[%lld%s%lld]",
                        t->file, t->name, (long long)t->shape[0], t->n_dims > 1 ? ", " : " x ",
-                       (long long)(t->n_dims > 1 ? t->shape[1] : 1), (long long)(p->in ? a : p->out),
-                       p->in ? ", " : " x ", (long long)(p->in ? b : 1));
+                       (long long)(t->n_dims > 1 ? t->shape[1] : 1),
+                       (long long)(p->in ? a : p->out), p->in ? ", " : " x ",
+                       (long long)(p->in ? b : 1));
     if (t->type != ZT_F32 && t->type != ZT_BF16 && t->type != ZT_F16)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s: %s is stored as %s; weights can be F32, BF16 or F16", t->file,
-                       t->name, zt_tensor_dtype_name(t->type));
+        return ZT_FAIL(ZT_ERR_FORMAT, "%s: %s is stored as %s; weights can be F32, BF16 or F16",
+                       t->file, t->name, zt_tensor_dtype_name(t->type));
     return ZT_OK;
 }
 
@@ -59,8 +60,8 @@ static zt_status match(zt_source_weights *w, const char *folder)
     for (int i = 0; i < w->graph->n_params; i++) {
         const zt_tensor *t = find(w->files, w->graph->params[i].name);
         if (!t)
-            return ZT_FAIL(ZT_ERR_FORMAT, "%s has no tensor %s, which its config.json asks for", folder,
-                           w->graph->params[i].name);
+            return ZT_FAIL(ZT_ERR_FORMAT, "%s has no tensor %s, which its config.json asks for",
+                           folder, w->graph->params[i].name);
         ZT_TRY(check_tensor(&w->graph->params[i], t));
         w->of[i] = t;
         used++;
@@ -72,8 +73,10 @@ static zt_status match(zt_source_weights *w, const char *folder)
         for (int i = 0; i < w->graph->n_params && !known; i++)
             known = w->of[i] == t;
         if (!known)
-            return ZT_FAIL(ZT_ERR_FORMAT, "%s: the tensor %s has no place in the model that config.json "
-                                          "describes", t->file, t->name);
+            return ZT_FAIL(ZT_ERR_FORMAT,
+                           "%s: the tensor %s has no place in the model that config.json "
+                           "describes",
+                           t->file, t->name);
     }
     return ZT_OK;
 }
@@ -81,13 +84,11 @@ static zt_status match(zt_source_weights *w, const char *folder)
 zt_status zt_source_weights_open(const char *folder, const zt_graph *g, zt_source_weights **out)
 {
     zt_source_weights *w = zt_calloc(1, sizeof *w);
-    if (!w)
-        return ZT_NOMEM();
+    if (!w) return ZT_NOMEM();
     w->graph = g;
     w->of = zt_calloc((size_t)g->n_params, sizeof *w->of);
     zt_status status = w->of ? zt_weights_open(folder, &w->files) : ZT_NOMEM();
-    if (status == ZT_OK)
-        status = match(w, folder);
+    if (status == ZT_OK) status = match(w, folder);
     if (status != ZT_OK)
         zt_source_weights_close(&w);
     else
@@ -97,8 +98,7 @@ zt_status zt_source_weights_open(const char *folder, const zt_graph *g, zt_sourc
 
 void zt_source_weights_close(zt_source_weights **w)
 {
-    if (!*w)
-        return;
+    if (!*w) return;
     zt_weights_close(&(*w)->files);
     zt_free((*w)->of);
     zt_free(*w);
@@ -147,8 +147,9 @@ static void fill_part(void *arg, int part, int n)
     const filling *f = arg;
     int64_t a, b;
     zt_split(f->count, 16, part, n, &a, &b);
+    zt_rng_normals(&f->rng, (uint64_t)(f->from + a), b - a, f->out + a);
     for (int64_t i = a; i < b; i++)
-        f->out[i] = f->fill + f->std * zt_rng_normal(&f->rng, (uint64_t)(f->from + i));
+        f->out[i] = f->fill + f->std * f->out[i];
 }
 
 zt_status zt_scratch_read(void *arg, int param, int64_t from, int64_t count, float *out)

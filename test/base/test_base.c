@@ -26,8 +26,7 @@ static void fp16_every_value(void **state)
         double m = h & 1023, want = e ? ldexp(1 + m / 1024, e - 15) : ldexp(m, -24);
         if (e == 31) {
             assert_true(m > 0 ? isnan(f) : isinf(f));
-            if (m > 0)
-                continue;
+            if (m > 0) continue;
         } else {
             assert_true((double)f == (h & 0x8000 ? -want : want));
         }
@@ -64,7 +63,8 @@ static void random_moments(void **state)
     double u1 = 0, n1 = 0, n2 = 0, n4 = 0, same = 0;
     const int n = 200000;
     for (int i = 0; i < n; i++) {
-        double u = (double)zt_rng_uniform(&r, (uint64_t)i), z = (double)zt_rng_normal(&r, (uint64_t)i);
+        double u = (double)zt_rng_uniform(&r, (uint64_t)i),
+               z = (double)zt_rng_normal(&r, (uint64_t)i);
         assert_true(u >= 0 && u < 1);
         u1 += u, n1 += z, n2 += z * z, n4 += z * z * z * z;
         same += zt_rng_u32(&r, (uint64_t)i) == zt_rng_u32(&other, (uint64_t)i);

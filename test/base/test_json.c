@@ -16,8 +16,7 @@ static json_t *parse(const char *text)
 static void reads_as(const char *text, const char *plain)
 {
     json_t *a = parse(text), *b = json_loads(plain, JSON_DECODE_ANY, NULL);
-    if (!b || !json_equal(a, b))
-        fail_msg("%s is not read as %s", text, plain);
+    if (!b || !json_equal(a, b)) fail_msg("%s is not read as %s", text, plain);
     json_decref(a);
     json_decref(b);
 }
@@ -42,9 +41,10 @@ static void as_people_write_it(void **state)
 static void whole_numbers_without_end(void **state)
 {
     (void)state;
-    json_t *j = parse("{\"model_max_length\": 1000000000000000019884624838656, \"n\": [9223372036854775807, "
-                      "-1000000000000000000000, 0.1000000000000000055511151231257827, "
-                      "1234567890123456789012.5, 1e300, 1.5E-3]}");
+    json_t *j = parse(
+        "{\"model_max_length\": 1000000000000000019884624838656, \"n\": [9223372036854775807, "
+        "-1000000000000000000000, 0.1000000000000000055511151231257827, "
+        "1234567890123456789012.5, 1e300, 1.5E-3]}");
     double x = 0;
     OK(zt_json_get_f64(j, "t", "model_max_length", &x));
     assert_true(x == 1e30);
@@ -80,7 +80,8 @@ static void faults_have_line_and_column(void **state)
     };
     json_t *j = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        FAILS(zt_json_parse(bad[i].text, strlen(bad[i].text), "t", &j), ZT_ERR_FORMAT, bad[i].where);
+        FAILS(zt_json_parse(bad[i].text, strlen(bad[i].text), "t", &j), ZT_ERR_FORMAT,
+              bad[i].where);
     assert_null(j);
 }
 
@@ -102,7 +103,8 @@ static void depth_and_nul(void **state)
 static void members(void **state)
 {
     (void)state;
-    json_t *j = parse("{\"i\": 3, \"r\": 2.5, \"w\": 2e3, \"t\": true, \"s\": \"x\", \"n\": null, \"l\": []}");
+    json_t *j = parse(
+        "{\"i\": 3, \"r\": 2.5, \"w\": 2e3, \"t\": true, \"s\": \"x\", \"n\": null, \"l\": []}");
     int64_t i = 7;
     double r = 7;
     bool b = false;
@@ -163,8 +165,9 @@ static void saved_is_loaded(void **state)
 static void every_allocation_fails_once(void **state)
 {
     (void)state;
-    const char *text = "{\"a\": [1, 2.5, \"text\", {\"b\": null}], \"c\": \"a longer string, beyond any small "
-                       "buffer that a reader may hold in place\", \"d\": true}";
+    const char *text =
+        "{\"a\": [1, 2.5, \"text\", {\"b\": null}], \"c\": \"a longer string, beyond any small "
+        "buffer that a reader may hold in place\", \"d\": true}";
     json_set_alloc_funcs(zt_malloc, zt_free);
     int64_t n = 1;
     for (;; n++) {
@@ -173,8 +176,7 @@ static void every_allocation_fails_once(void **state)
         zt_status status = zt_json_parse(text, strlen(text), "t", &j);
         zt_fault_alloc(-1);
         json_decref(j);
-        if (status == ZT_OK)
-            break;
+        if (status == ZT_OK) break;
         assert_null(j);
     }
     json_set_alloc_funcs(malloc, free);

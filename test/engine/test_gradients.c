@@ -59,8 +59,7 @@ static void check_model(const char *model, bool recompute, const char *freeze, b
     int32_t from[B * T];
     for (int i = 0; i < B * T; i++) /* the second half of every row does not see the first */
         from[i] = i % T >= 5 ? 5 : 0;
-    if (start)
-        zt_engine_batch(t.engine, 0)->start = from;
+    if (start) zt_engine_batch(t.engine, 0)->start = from;
     zt_step_result r;
     zt_step_opt so = {.step = 1, .loss_scale = 1};
     OK(zt_engine_gradients(t.engine, t.train, &so, &r));
@@ -68,8 +67,7 @@ static void check_model(const char *model, bool recompute, const char *freeze, b
     double norm = 0;
     for (int c = 0; c < t.engine->place->n_chunks; c++) {
         const zt_chunk *k = &t.engine->place->chunks[c];
-        if (!k->trainable)
-            continue;
+        if (!k->trainable) continue;
         float *grad = malloc((size_t)k->padded * sizeof *grad);
         OK(zt_engine_gather_grad(t.engine, c, grad));
         for (int64_t i = 0; i < k->padded; i++)
@@ -118,11 +116,12 @@ static void isolated_documents(void **state)
 static void frozen(void **state)
 {
     (void)state;
-    const char *parts[] = {"wte", "wpe", "ln_", "attn", "c_fc.weight", "c_attn.weight", "bias", "h.0."};
+    const char *parts[] = {"wte",         "wpe",           "ln_",  "attn",
+                           "c_fc.weight", "c_attn.weight", "bias", "h.0."};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         check_model(tiny_gpt2, i % 2, parts[i], false);
-    const char *llama_parts[] = {"q_proj", "k_proj", "v_proj", "norm", "up_proj", "gate_proj",
-                                 "embed_tokens", "lm_head", "layers.1", "mlp"};
+    const char *llama_parts[] = {"q_proj",    "k_proj",       "v_proj",  "norm",     "up_proj",
+                                 "gate_proj", "embed_tokens", "lm_head", "layers.1", "mlp"};
     for (size_t i = 0; i < sizeof llama_parts / sizeof *llama_parts; i++)
         check_model(tiny_llama, i % 2, llama_parts[i], false);
 }
@@ -130,8 +129,9 @@ static void frozen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2),       cmocka_unit_test(llama),  cmocka_unit_test(qwen2),
-        cmocka_unit_test(recomputed), cmocka_unit_test(frozen), cmocka_unit_test(isolated_documents),
+        cmocka_unit_test(gpt2),   cmocka_unit_test(llama),
+        cmocka_unit_test(qwen2),  cmocka_unit_test(recomputed),
+        cmocka_unit_test(frozen), cmocka_unit_test(isolated_documents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

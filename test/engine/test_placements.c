@@ -65,13 +65,13 @@ static zt_status train(zt_comm *comm, void *arg)
     return ZT_OK;
 }
 
-static const zt_optim_opt adamw = {.kind = ZT_OPTIM_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f,
-                                   .eps = 1e-8f, .weight_decay = 0.1f};
+static const zt_optim_opt adamw = {
+    .kind = ZT_OPTIM_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f, .weight_decay = 0.1f};
 /* an eps above the rounding of the tiniest gradients, whose sign decides a step of plain AdamW */
-static const zt_optim_opt calm = {.kind = ZT_OPTIM_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f,
-                                  .eps = 1e-4f, .weight_decay = 0.1f};
-static const zt_optim_opt momentum = {.kind = ZT_OPTIM_SGD, .momentum = 0.9f, .weight_decay = 0.01f,
-                                      .decay_all = true};
+static const zt_optim_opt calm = {
+    .kind = ZT_OPTIM_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-4f, .weight_decay = 0.1f};
+static const zt_optim_opt momentum = {
+    .kind = ZT_OPTIM_SGD, .momentum = 0.9f, .weight_decay = 0.01f, .decay_all = true};
 
 static int64_t numel_of(const char *model)
 {
@@ -91,8 +91,7 @@ static int64_t numel_of(const char *model)
 static void run(training *x, int ranks, int64_t numel)
 {
     x->weights = calloc((size_t)numel, sizeof(float));
-    if (x->steps == 0)
-        x->steps = STEPS;
+    if (x->steps == 0) x->steps = STEPS;
     OK(zt_comm_run_threads(ranks, train, x));
 }
 
@@ -155,8 +154,8 @@ static void any_split_gives_the_same_update(void **state)
                 for (int stage = 0; stage < 4; stage++) {
                     training x = {.steps = 5, .clip = 1};
                     x.o = (tiny_opt){.model = models[m], .B = splits[s].batch, .T = T};
-                    x.o.opt = (zt_engine_opt){.stage = stage, .type = ZT_F32,
-                                              .optim = opt ? calm : momentum};
+                    x.o.opt = (zt_engine_opt){
+                        .stage = stage, .type = ZT_F32, .optim = opt ? calm : momentum};
                     x.o.opt.n_micro = splits[s].micro;
                     run(&x, splits[s].ranks, n);
                     if (s == 0 && stage == 0) {
@@ -185,8 +184,10 @@ static zt_status measure(zt_comm *comm, void *arg)
 {
     state_bytes *x = arg;
     tiny t;
-    tiny_opt o = {.model = tiny_llama, .opt = {.type = x->type, .stage = x->stage, .optim = adamw},
-                  .B = 1, .T = T};
+    tiny_opt o = {.model = tiny_llama,
+                  .opt = {.type = x->type, .stage = x->stage, .optim = adamw},
+                  .B = 1,
+                  .T = T};
     ZT_TRY(tiny_start(&o, comm, &t));
     zt_mem *planned;
     ZT_TRY(zt_mem_create(&planned));
@@ -200,7 +201,8 @@ static zt_status measure(zt_comm *comm, void *arg)
     }
     ZT_TRY(zt_all_reduce_sum_i64(comm, &bytes, 1));
     if (zt_comm_rank(comm) == 0)
-        x->bytes = (double)bytes / (double)zt_comm_size(comm) / (double)zt_graph_numel(t.graph, false);
+        x->bytes =
+            (double)bytes / (double)zt_comm_size(comm) / (double)zt_graph_numel(t.graph, false);
     zt_mem_destroy(&planned);
     tiny_stop(&t);
     return ZT_OK;
@@ -215,8 +217,8 @@ static void bytes_follow_the_formula(void **state)
             const double n = sizes[i];
             state_bytes x = {.stage = stage, .type = ZT_BF16};
             OK(zt_comm_run_threads(sizes[i], measure, &x));
-            const double want = (stage >= 3 ? 2 / n : 2) + (stage >= 2 ? 2 / n : 2) +
-                                (stage >= 1 ? 12 / n : 12);
+            const double want =
+                (stage >= 3 ? 2 / n : 2) + (stage >= 2 ? 2 / n : 2) + (stage >= 1 ? 12 / n : 12);
             assert_true(fabs(x.bytes - want) < 1e-9);
             x = (state_bytes){.stage = stage, .type = ZT_F32}; /* its own master: 4 + 4 + 8 */
             OK(zt_comm_run_threads(sizes[i], measure, &x));
@@ -233,14 +235,17 @@ static zt_status formula(zt_comm *comm, void *arg)
     const char *models[] = {tiny_gpt2, tiny_llama};
     for (int m = 0; m < 2; m++) {
         tiny t;
-        tiny_opt o = {.model = models[m], .opt = {.type = ZT_BF16, .stage = stage, .optim = adamw},
-                      .B = 1, .T = T};
+        tiny_opt o = {.model = models[m],
+                      .opt = {.type = ZT_BF16, .stage = stage, .optim = adamw},
+                      .B = 1,
+                      .T = T};
         ZT_TRY(tiny_start(&o, comm, &t));
         zt_traffic x;
         zt_engine_traffic(t.engine, t.train, &x);
         int64_t once = 0; /* gathered once a step */
         for (int p = 0; p < t.graph->n_params; p++)
-            if (!strstr(t.graph->params[p].name, ".h.") && !strstr(t.graph->params[p].name, "layers") &&
+            if (!strstr(t.graph->params[p].name, ".h.") &&
+                !strstr(t.graph->params[p].name, "layers") &&
                 !strstr(t.graph->params[p].name, "wte"))
                 once += t.graph->params[p].numel;
         int64_t sent = x.gather_payload + x.reduce_payload;

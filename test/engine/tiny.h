@@ -15,7 +15,8 @@ static const char tiny_dropout[] =
     "\"n_positions\": 32, \"embd_pdrop\": 0.1, \"resid_pdrop\": 0.2, \"attn_pdrop\": 0}";
 /* Llama: grouped queries, untied */
 static const char tiny_llama[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 101, \"hidden_size\": 24, \"num_hidden_layers\": 2,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 101, \"hidden_size\": 24, \"num_hidden_layers\": "
+    "2,"
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 50,"
     "\"max_position_embeddings\": 64}";
 /* Qwen2: biases on q, k, v; tied */
@@ -101,10 +102,8 @@ static inline void tiny_sample(const tiny *t, int64_t step, int64_t s, int64_t T
     zt_rng r = zt_rng_make(11, ZT_RNG_TEST, (uint32_t)step, (uint32_t)s);
     for (int64_t i = 0; i <= T; i++) {
         int32_t id = (int32_t)(zt_rng_u32(&r, (uint64_t)i) % (uint32_t)t->config.vocab);
-        if (i < T)
-            ids[i] = id;
-        if (i > 0)
-            labels[i - 1] = i > T - s % 5 ? -100 : id;
+        if (i < T) ids[i] = id;
+        if (i > 0) labels[i - 1] = i > T - s % 5 ? -100 : id;
     }
 }
 

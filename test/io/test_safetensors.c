@@ -28,7 +28,8 @@ static const char *in(const char *name)
     return p;
 }
 
-static zt_tensor describe(const char *name, zt_dtype type, int n_dims, int64_t a, int64_t b, int64_t c)
+static zt_tensor describe(const char *name, zt_dtype type, int n_dims, int64_t a, int64_t b,
+                          int64_t c)
 {
     zt_tensor t = {.name = name, .type = type, .n_dims = n_dims, .shape = {a, b, c}, .numel = 1};
     for (int d = 0; d < n_dims; d++)
@@ -145,13 +146,12 @@ static zt_status parse(const char *header, size_t n, zt_weights **w)
         image[i] = (uint8_t)(length >> 8 * i);
     memcpy(image + 8, header, length);
     zt_status status = zt_weights_parse(image, 8 + length + n, "file", w);
-    if (status == ZT_OK)
-        zt_weights_close(w);
+    if (status == ZT_OK) zt_weights_close(w);
     free(image);
     return status;
 }
 
-#define T(dtype, shape, offsets)                                                                       \
+#define T(dtype, shape, offsets)                                                                   \
     "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void false_headers_are_found(void **state)
@@ -178,8 +178,10 @@ static void false_headers_are_found(void **state)
         {"{\"a\":" T("F8_E4M3", "[2]", "[0,2]") "}", "F8_E4M3, which is not supported", 2},
         {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", "(none), which is not supported", 8},
         {"{\"a\":7}", "(none), which is not supported", 8},
-        {"{\"a\":" T("U8", "[5]", "[0,5]") ",\"b\":" T("U8", "[4]", "[4,8]") "}", "a and b overlap", 8},
-        {"{\"a\":" T("U8", "[8]", "[0,8]") ",\"b\":" T("U8", "[2]", "[2,4]") "}", "a and b overlap", 8},
+        {"{\"a\":" T("U8", "[5]", "[0,5]") ",\"b\":" T("U8", "[4]", "[4,8]") "}", "a and b overlap",
+         8},
+        {"{\"a\":" T("U8", "[8]", "[0,8]") ",\"b\":" T("U8", "[2]", "[2,4]") "}", "a and b overlap",
+         8},
         {"{\"a\":" T("U8", "[2]", "[0,2]") ",\"b\":" T("U8", "[4]", "[4,8]") "}",
          "2 bytes before tensor b", 8},
         {"{\"a\":" T("U8", "[2]", "[0,2]") "}", "1 bytes after the last tensor", 3},
@@ -193,8 +195,9 @@ static void false_headers_are_found(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         FAILS(parse(bad[i].header, bad[i].data, &w), ZT_ERR_FORMAT, bad[i].complaint);
     /* and these are right */
-    OK(parse("{\"a\":" T("U8", "[2]", "[0,2]") ",\"e\":" T("F32", "[0]", "[2,2]") ",\"b\":"
-             T("F32", "[]", "[2,6]") "}   ", 6, &w));
+    OK(parse("{\"a\":" T("U8", "[2]", "[0,2]") ",\"e\":" T("F32", "[0]", "[2,2]") ",\"b\":" T(
+                 "F32", "[]", "[2,6]") "}   ",
+             6, &w));
     OK(parse("{\"a\":" T("BOOL", "[2]", "[0,2]") "}", 2, &w));
     OK(parse("{\"__metadata__\":{\"format\":\"pt\"}}", 0, &w));
     const uint8_t huge[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, '{', '}'};
@@ -226,8 +229,7 @@ static void damaged_files(void **state)
         const char old = image[i];
         for (int bit = 0; bit < 8; bit += 3) {
             image[i] = (char)(old ^ 1 << bit);
-            if (zt_weights_parse((uint8_t *)image, size, "file", &w) == ZT_OK)
-                zt_weights_close(&w);
+            if (zt_weights_parse((uint8_t *)image, size, "file", &w) == ZT_OK) zt_weights_close(&w);
         }
         image[i] = old;
     }
@@ -303,17 +305,20 @@ static void sharded_folders(void **state)
     zt_weights_close(&w);
     json_t *index;
     OK(zt_json_load(in("m/model.safetensors.index.json"), &index));
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(index, "metadata"), "total_size")),
-                     48);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(index, "metadata"), "total_size")), 48);
     json_decref(index);
 
     write_index("{\"a\":" ONE ",\"b\":" TWO ",\"c\":" TWO "}");
-    FAILS(zt_weights_open(in("m"), &w), ZT_ERR_FORMAT, "says that b is in model-00002-of-00002.safetensors");
+    FAILS(zt_weights_open(in("m"), &w), ZT_ERR_FORMAT,
+          "says that b is in model-00002-of-00002.safetensors");
     write_index("{\"a\":" ONE ",\"b\":" ONE ",\"c\":" TWO ",\"d\":" TWO "}");
-    FAILS(zt_weights_open(in("m"), &w), ZT_ERR_FORMAT, "d is in model-00002-of-00002.safetensors, but it is "
-                                                       "nowhere");
+    FAILS(zt_weights_open(in("m"), &w), ZT_ERR_FORMAT,
+          "d is in model-00002-of-00002.safetensors, but it is "
+          "nowhere");
     write_index("{\"a\":\"model-00009-of-00002.safetensors\"}");
-    FAILS(zt_weights_open(in("m"), &w), ZT_ERR_IO, "model-00009-of-00002.safetensors: No such file");
+    FAILS(zt_weights_open(in("m"), &w), ZT_ERR_IO,
+          "model-00009-of-00002.safetensors: No such file");
     write_index("{\"a\":\"../x.safetensors\"}");
     FAILS(zt_weights_open(in("m"), &w), ZT_ERR_FORMAT, "not the name of a file");
     write_index("{\"a\":3}");
@@ -331,7 +336,10 @@ static void sharded_folders(void **state)
 /* ---- every call fails once ---- */
 static zt_tensor all[N];
 
-static zt_status rewrite(void) { return write_all(in("old.safetensors"), all, N, 64); }
+static zt_status rewrite(void)
+{
+    return write_all(in("old.safetensors"), all, N, 64);
+}
 
 static zt_status reread(void)
 {
@@ -358,8 +366,7 @@ static int until_it_passes(void (*arm)(int64_t), zt_status (*once)(void))
         arm(n);
         zt_status status = once();
         arm(-1);
-        if (status == ZT_OK)
-            return (int)n - 1;
+        if (status == ZT_OK) return (int)n - 1;
         assert_false(zt_path_exists(in("old.safetensors.tmp")));
         zt_weights *w; /* what was there is whole */
         OK(zt_weights_open(in("old.safetensors"), &w));

@@ -6,12 +6,14 @@
 
 #include <stdio.h>
 
-static const char *const names[] = {"gpt2", "prefix", "llama3", "smollm2", "qwen2", "llama2", "metaspace"};
+static const char *const names[] = {"gpt2",  "prefix", "llama3",   "smollm2",
+                                    "qwen2", "llama2", "metaspace"};
 
 static char *golden(const char *name, const char *ending, size_t *size)
 {
     char path[600], *text;
-    (void)snprintf(path, sizeof path, "%s/test/golden/tokenizer/%s.%s", ZT_SOURCE_DIR, name, ending);
+    (void)snprintf(path, sizeof path, "%s/test/golden/tokenizer/%s.%s", ZT_SOURCE_DIR, name,
+                   ending);
     OK(zt_file_read_all(path, &text, size));
     return text;
 }
@@ -47,8 +49,7 @@ static void same_ids(const char *name, int line, const char *s, const char *end,
                      i < got->count ? got->data[i] : -1, x);
         i++;
     }
-    if (i != got->count)
-        fail_msg("%s, case %d: %zu ids, wanted %zu", name, line, got->count, i);
+    if (i != got->count) fail_msg("%s, case %d: %zu ids, wanted %zu", name, line, got->count, i);
 }
 
 static void as_the_library(void **state)
@@ -147,25 +148,36 @@ static void refused_by_name(void **state)
         {"[1", "1:"},
         {"{\"model\": {\"type\": \"Unigram\"}}", "Unigram"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}}", "no ids"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}", "merge 0"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}",
+         "merge 0"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [3]}}", "merge 0"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}", "twice"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}",
+         "twice"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}}", "ids"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], "
-         "\"end_of_word_suffix\": \"</w>\"}}", "</w>"},
-        {"{\"normalizer\": {\"type\": \"Lowercase\"}, \"model\": {\"type\": \"BPE\"}}", "Lowercase"},
-        {"{\"pre_tokenizer\": {\"type\": \"Punctuation\"}, \"model\": {\"type\": \"BPE\"}}", "Punctuation"},
-        {"{\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": {\"Regex\": "
-         "\"(\"}}, \"model\": {\"type\": \"BPE\"}}", "pattern"},
+         "\"end_of_word_suffix\": \"</w>\"}}",
+         "</w>"},
+        {"{\"normalizer\": {\"type\": \"Lowercase\"}, \"model\": {\"type\": \"BPE\"}}",
+         "Lowercase"},
+        {"{\"pre_tokenizer\": {\"type\": \"Punctuation\"}, \"model\": {\"type\": \"BPE\"}}",
+         "Punctuation"},
+        {"{\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": "
+         "{\"Regex\": "
+         "\"(\"}}, \"model\": {\"type\": \"BPE\"}}",
+         "pattern"},
         {"{\"decoder\": {\"type\": \"WordPiece\"}, \"model\": {\"type\": \"BPE\"}}", "WordPiece"},
-        {"{\"post_processor\": {\"type\": \"BertProcessing\"}, \"model\": {\"type\": \"BPE\", \"vocab\": "
-         "{\"a\": 0}, \"merges\": []}}", "BertProcessing"},
+        {"{\"post_processor\": {\"type\": \"BertProcessing\"}, \"model\": {\"type\": \"BPE\", "
+         "\"vocab\": "
+         "{\"a\": 0}, \"merges\": []}}",
+         "BertProcessing"},
         {"{\"added_tokens\": [{\"id\": 1}], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, "
-         "\"merges\": []}}", "added token"},
+         "\"merges\": []}}",
+         "added token"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         zt_tokenizer *t;
-        FAILS(zt_tokenizer_parse(bad[i].json, strlen(bad[i].json), "file", &t), ZT_ERR_FORMAT, bad[i].says);
+        FAILS(zt_tokenizer_parse(bad[i].json, strlen(bad[i].json), "file", &t), ZT_ERR_FORMAT,
+              bad[i].says);
     }
 }
 
@@ -180,19 +192,15 @@ static void failing_allocations(void **state)
         zt_ids ids = {0};
         zt_fault_alloc(nth);
         zt_status s = zt_tokenizer_parse(text, size, "file", &t);
-        if (s == ZT_OK)
-            s = zt_encoder_create(t, &e);
-        if (s == ZT_OK)
-            s = zt_encode(e, "hello wor ld, 123\xff", 18, true, &ids);
+        if (s == ZT_OK) s = zt_encoder_create(t, &e);
+        if (s == ZT_OK) s = zt_encode(e, "hello wor ld, 123\xff", 18, true, &ids);
         zt_fault_alloc(-1);
         zt_ids_free(&ids);
         zt_encoder_free(&e);
         zt_tokenizer_free(&t);
-        if (s == ZT_OK)
-            break;
+        if (s == ZT_OK) break;
         assert_int_equal(s, ZT_ERR_NOMEM);
-        if (nth > 50 && nth < 1700)
-            nth += 31; /* one token of the vocabulary is like the other */
+        if (nth > 50 && nth < 1700) nth += 31; /* one token of the vocabulary is like the other */
     }
     zt_free(text);
 }
@@ -200,8 +208,9 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_library),  cmocka_unit_test(plain_bytes),         cmocka_unit_test(long_runs),
-        cmocka_unit_test(refused_by_name), cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(as_the_library),      cmocka_unit_test(plain_bytes),
+        cmocka_unit_test(long_runs),           cmocka_unit_test(refused_by_name),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

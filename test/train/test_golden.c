@@ -26,12 +26,14 @@ typedef struct {
 static const zt_tensor *want(const model *m, const char *name)
 {
     const zt_tensor *t = zt_weights_find(m->golden, name);
-    if (!t)
-        fail_msg("%s: no golden %s", m->folder, name);
+    if (!t) fail_msg("%s: no golden %s", m->folder, name);
     return t;
 }
 
-static const float *floats(const model *m, const char *name) { return want(m, name)->data; }
+static const float *floats(const model *m, const char *name)
+{
+    return want(m, name)->data;
+}
 
 static void start(model *m, const char *name, zt_dtype type, const zt_optim_opt *optim,
                   const char *kernels)
@@ -82,8 +84,12 @@ static void stop(model *m)
     zt_weights_close(&m->golden);
 }
 
-static const zt_optim_opt adamw = {.kind = ZT_OPTIM_ADAMW, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f,
-                                   .weight_decay = 0.1f, .decay_all = true};
+static const zt_optim_opt adamw = {.kind = ZT_OPTIM_ADAMW,
+                                   .beta1 = 0.9f,
+                                   .beta2 = 0.999f,
+                                   .eps = 1e-8f,
+                                   .weight_decay = 0.1f,
+                                   .decay_all = true};
 static const zt_optim_opt sgd = {.kind = ZT_OPTIM_SGD, .momentum = 0.9f, .decay_all = true};
 
 /* |a - b| / |b| of whole vectors */
@@ -106,8 +112,7 @@ static void check_logits(model *m, const char *golden, double bound)
     for (int64_t i = 0; i < n; i++)
         got[i] = zt_load_f32(raw, m->engine->opt.type, i);
     double d = distance(got, floats(m, golden), n);
-    if (!(d < bound))
-        fail_msg("%s: logits are off by %.3g", m->folder, d);
+    if (!(d < bound)) fail_msg("%s: logits are off by %.3g", m->folder, d);
     free(raw);
     free(got);
 }
@@ -146,8 +151,8 @@ static void check_steps(model *m, const char *golden, double lr)
         zt_step_result r;
         OK(zt_engine_step(m->engine, m->train, &o, &r));
         if (!(fabs(r.loss - (double)losses[s]) < 1e-4 * r.loss))
-            fail_msg("%s: %s: step %d has the loss %.7g, wanted %.7g", m->folder, golden, s + 1, r.loss,
-                     (double)losses[s]);
+            fail_msg("%s: %s: step %d has the loss %.7g, wanted %.7g", m->folder, golden, s + 1,
+                     r.loss, (double)losses[s]);
     }
 }
 
@@ -235,8 +240,7 @@ static void greedy_through_the_cache(void **state)
             int best = 0;
             for (int v = 1; v < m.V; v++)
                 best = logits[v] > logits[best] ? v : best;
-            if (t >= 4)
-                assert_int_equal(best, greedy[t - 4]);
+            if (t >= 4) assert_int_equal(best, greedy[t - 4]);
         }
         free(logits);
         stop(&m);

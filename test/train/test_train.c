@@ -11,7 +11,8 @@
 static char dir[64]; /* everything of a test lies here */
 
 static const char model_json[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 257, \"hidden_size\": 24, \"num_hidden_layers\": 2,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 257, \"hidden_size\": 24, \"num_hidden_layers\": "
+    "2,"
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 40,"
     "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true}";
 
@@ -56,7 +57,8 @@ static void add(options *o, const char *more)
     for (const char *p = more; *p;) {
         size_t n = strcspn(p, " ");
         const char *mark = memchr(p, '@', n);
-        int used = mark ? snprintf(to, 300, "%.*s%s%.*s", (int)(mark - p), p, dir, (int)(p + n - mark - 1), mark + 1)
+        int used = mark ? snprintf(to, 300, "%.*s%s%.*s", (int)(mark - p), p, dir,
+                                   (int)(p + n - mark - 1), mark + 1)
                         : snprintf(to, 300, "%.*s", (int)n, p);
         o->list[o->n++] = to;
         to += used + 1;
@@ -77,9 +79,12 @@ static zt_status run_rank(zt_comm *comm, void *arg)
 static zt_status run(int ranks, const char *more)
 {
     options o = {.n = 0};
-    add(&o, "model=@/llama.json from_scratch=true tokenizer=bytes data.train=@/text.txt data.cache_dir=@/cache "
-            "data.sequence_length=16 output_dir=@/out seed=3 max_steps=12 save_steps=6 threads=1 timeout=60 "
-            "train_micro_batch_size_per_gpu=2 optimizer.params.lr=0.01 optimizer.params.weight_decay=0.1 "
+    add(&o, "model=@/llama.json from_scratch=true tokenizer=bytes data.train=@/text.txt "
+            "data.cache_dir=@/cache "
+            "data.sequence_length=16 output_dir=@/out seed=3 max_steps=12 save_steps=6 threads=1 "
+            "timeout=60 "
+            "train_micro_batch_size_per_gpu=2 optimizer.params.lr=0.01 "
+            "optimizer.params.weight_decay=0.1 "
             "gradient_clipping=1 scheduler.type=WarmupCosineLR scheduler.params.warmup_num_steps=3 "
             "logging_steps=100");
     add(&o, more);
@@ -88,7 +93,7 @@ static zt_status run(int ranks, const char *more)
 
 static char *in_dir(const char *name)
 {
-    static char path[4][256];
+    static char path[4][512];
     static int next;
     next = (next + 1) % 4;
     (void)snprintf(path[next], sizeof path[next], "%s/%s", dir, name);
@@ -135,22 +140,27 @@ static void resumed_bit_for_bit(void **state)
     } cases[] = {
         {1, "model=@/llama.json"},
         {2, "model=@/llama.json zero_optimization.stage=3 bf16.enabled=true"},
-        {3, "model=@/gpt2.json zero_optimization.stage=1 bf16.enabled=true gradient_accumulation_steps=2"},
-        {2, "model=@/gpt2.json zero_optimization.stage=2 fp16.enabled=true fp16.initial_scale_power=20 "
+        {3, "model=@/gpt2.json zero_optimization.stage=1 bf16.enabled=true "
+            "gradient_accumulation_steps=2"},
+        {2, "model=@/gpt2.json zero_optimization.stage=2 fp16.enabled=true "
+            "fp16.initial_scale_power=20 "
             "fp16.hysteresis=1"},
-        {2, "model=@/gpt2.json zero_optimization.stage=3 optimizer.type=SGD optimizer.params.momentum=0.9 "
+        {2, "model=@/gpt2.json zero_optimization.stage=3 optimizer.type=SGD "
+            "optimizer.params.momentum=0.9 "
             "freeze=wpe"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char again[400], files[2][100];
         OK(run(cases[i].ranks, cases[i].options));
-        (void)snprintf(again, sizeof again, "%s output_dir=@/again resume_from_checkpoint=@/out/checkpoint-6",
+        (void)snprintf(again, sizeof again,
+                       "%s output_dir=@/again resume_from_checkpoint=@/out/checkpoint-6",
                        cases[i].options);
         OK(run(cases[i].ranks, again));
         same_files("out/checkpoint-12/model.safetensors", "again/checkpoint-12/model.safetensors");
         for (int r = 1; r <= cases[i].ranks; r++) {
             for (int k = 0; k < 2; k++)
-                (void)snprintf(files[k], sizeof files[k], "%s/checkpoint-12/optimizer-%05d-of-%05d.safetensors",
+                (void)snprintf(files[k], sizeof files[k],
+                               "%s/checkpoint-12/optimizer-%05d-of-%05d.safetensors",
                                k ? "again" : "out", r, cases[i].ranks);
             same_files(files[0], files[1]);
         }
@@ -175,8 +185,10 @@ static void resumed_on_other_ranks_and_stages(void **state)
                   {2, "zero_optimization.stage=3 train_micro_batch_size_per_gpu=3"}};
     for (int i = 0; i < 4; i++) {
         char text[400];
-        (void)snprintf(text, sizeof text, "%s train_batch_size=12 output_dir=@/other "
-                                          "resume_from_checkpoint=@/out/checkpoint-6", others[i].options);
+        (void)snprintf(text, sizeof text,
+                       "%s train_batch_size=12 output_dir=@/other "
+                       "resume_from_checkpoint=@/out/checkpoint-6",
+                       others[i].options);
         OK(run(others[i].ranks, text));
         assert_true(fabs(last_loss("other") - want) < 1e-4 * want);
         OK(zt_folder_remove(in_dir("other")));
@@ -199,7 +211,8 @@ static void old_ones_and_leftovers_go(void **state)
     OK(zt_folder_make(in_dir("out/checkpoint-99.tmp")));
     OK(zt_file_write_all(in_dir("out/checkpoint-99.tmp/config.json"), "{", 1));
     OK(run(1, "save_steps=2 save_total_limit=2 resume_from_checkpoint=true"));
-    assert_true(zt_path_exists(in_dir("out/checkpoint-12")) && zt_path_exists(in_dir("out/checkpoint-10")));
+    assert_true(zt_path_exists(in_dir("out/checkpoint-12")) &&
+                zt_path_exists(in_dir("out/checkpoint-10")));
     assert_false(zt_path_exists(in_dir("out/checkpoint-8")));
     assert_false(zt_path_exists(in_dir("out/checkpoint-99.tmp")));
     FAILS(run(1, "resume_from_checkpoint=true optimizer.type=SGD"), ZT_ERR_CONFIG, "AdamW");
@@ -231,14 +244,14 @@ static void failing(bool io, int step)
     int failures = 0;
     for (int64_t nth = 1;; nth += nth > 40 ? step : 1) {
         faulty f = {.io = io ? nth : -1, .alloc = io ? -1 : nth};
-        add(&f.o, "model=@/llama.json from_scratch=true tokenizer=bytes data.train=@/text.txt data.cache_dir=@/cache2 "
+        add(&f.o, "model=@/llama.json from_scratch=true tokenizer=bytes data.train=@/text.txt "
+                  "data.cache_dir=@/cache2 "
                   "data.sequence_length=16 output_dir=@/out max_steps=3 save_steps=0 threads=1 "
                   "resume_from_checkpoint=@/out/checkpoint-2 logging_steps=100");
         zt_status status = zt_comm_run_threads(1, run_faulty, &f);
         assert_true(zt_path_exists(in_dir("out/checkpoint-2/trainer_state.json")));
         assert_false(zt_path_exists(in_dir("out/checkpoint-3.tmp")));
-        if (status == ZT_OK)
-            break;
+        if (status == ZT_OK) break;
         failures++;
         assert_true(status == ZT_ERR_IO || status == ZT_ERR_NOMEM || status == ZT_ERR_FORMAT);
         assert_true(strlen(zt_error_message()) > 5);
@@ -265,7 +278,8 @@ static void not_finite_is_named(void **state)
 {
     (void)state;
     for (int ranks = 1; ranks <= 2; ranks++) {
-        FAILS(run(ranks, "optimizer.params.lr=1e6 scheduler.type=constant gradient_clipping=0 bf16.enabled=true "
+        FAILS(run(ranks, "optimizer.params.lr=1e6 scheduler.type=constant gradient_clipping=0 "
+                         "bf16.enabled=true "
                          "optimizer.params.weight_decay=100 zero_optimization.stage=3"),
               ZT_ERR_NUMERIC, "step ");
         assert_non_null(strstr(zt_error_message(), "not finite"));
@@ -288,8 +302,7 @@ static void poisoned_weights_are_refused(void **state)
     for (int i = 0; i < n; i++) {
         float *copy = malloc(t[i].bytes);
         memcpy(copy, t[i].data, t[i].bytes);
-        if (i == n - 2)
-            copy[5] = NAN;
+        if (i == n - 2) copy[5] = NAN;
         OK(zt_weights_write(out, copy, t[i].bytes));
         free(copy);
     }
@@ -344,7 +357,8 @@ static void bad_input_is_one_clear_line(void **state)
         for (int ranks = 1; ranks <= 2; ranks++) {
             zt_status status = run(ranks, cases[i].options);
             if (status != cases[i].code && status != ZT_ERR_PEER)
-                fail_msg("%s: %s: %s", cases[i].options, zt_status_text(status), zt_error_message());
+                fail_msg("%s: %s: %s", cases[i].options, zt_status_text(status),
+                         zt_error_message());
             if (!strstr(zt_error_message(), cases[i].says) || strchr(zt_error_message(), '\n'))
                 fail_msg("%s: \"%s\"", cases[i].options, zt_error_message());
             assert_false(zt_path_exists(in_dir("out/checkpoint-6")));
@@ -356,9 +370,11 @@ int main(void)
     zt_log_setup(ZT_LOG_ERROR, 0);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(resumed_bit_for_bit),       TEST(resumed_on_other_ranks_and_stages), TEST(a_checkpoint_is_a_model),
-        TEST(old_ones_and_leftovers_go), TEST(every_io_call_fails_once),          TEST(every_allocation_fails_once),
-        TEST(not_finite_is_named),       TEST(poisoned_weights_are_refused),      TEST(bad_input_is_one_clear_line),
+        TEST(resumed_bit_for_bit),         TEST(resumed_on_other_ranks_and_stages),
+        TEST(a_checkpoint_is_a_model),     TEST(old_ones_and_leftovers_go),
+        TEST(every_io_call_fails_once),    TEST(every_allocation_fails_once),
+        TEST(not_finite_is_named),         TEST(poisoned_weights_are_refused),
+        TEST(bad_input_is_one_clear_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

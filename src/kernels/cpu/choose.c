@@ -1,7 +1,10 @@
 /* choose.c - the best table for the CPU at hand, and devices. */
 #include "kernels/cpu/cpu.h"
 
-const char *zt_kernels_products(void) { return zt_products_name(); }
+const char *zt_kernels_products(void)
+{
+    return zt_products_name();
+}
 
 zt_status zt_kernels_cpu(const char *want, const zt_kernels **out)
 {
@@ -18,8 +21,7 @@ zt_status zt_kernels_cpu(const char *want, const zt_kernels **out)
     };
     const bool any = !want || !*want || strcmp(want, "auto") == 0;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        if (!any && strcmp(want, tables[i].table->name) != 0)
-            continue;
+        if (!any && strcmp(want, tables[i].table->name) != 0) continue;
         if (tables[i].can) {
             *out = tables[i].table;
             return ZT_OK;
@@ -28,8 +30,8 @@ zt_status zt_kernels_cpu(const char *want, const zt_kernels **out)
             return ZT_FAIL(ZT_ERR_CONFIG, "kernels \"%s\": this CPU (%s) cannot run them", want,
                            cpu->brand);
     }
-    return ZT_FAIL(ZT_ERR_CONFIG, "kernels \"%s\" do not exist; there are auto, avx512, avx2, plain",
-                   want);
+    return ZT_FAIL(ZT_ERR_CONFIG,
+                   "kernels \"%s\" do not exist; there are auto, avx512, avx2, plain", want);
 }
 
 zt_status zt_dev_create(const zt_kernels *k, int n_threads, zt_dev *out)
@@ -38,4 +40,7 @@ zt_status zt_dev_create(const zt_kernels *k, int n_threads, zt_dev *out)
     return zt_products_create(n_threads, &out->products);
 }
 
-void zt_dev_destroy(zt_dev *dev) { zt_products_destroy(&dev->products); }
+void zt_dev_destroy(zt_dev *dev)
+{
+    zt_products_destroy(&dev->products);
+}

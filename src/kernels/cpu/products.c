@@ -34,17 +34,19 @@ struct zt_products {
 
 static zt_status check(dnnl_status_t s, const char *what)
 {
-    if (s == dnnl_success)
-        return ZT_OK;
+    if (s == dnnl_success) return ZT_OK;
     return ZT_FAIL(s == dnnl_out_of_memory ? ZT_ERR_NOMEM : ZT_ERR_ARG,
                    "the product library failed to %s (oneDNN status %d)", what, (int)s);
 }
 #define DNNL(call) ZT_TRY(check((call), #call))
 
-static dnnl_data_type_t data_type(zt_dtype t) { return t == ZT_BF16 ? dnnl_bf16 : dnnl_f32; }
+static dnnl_data_type_t data_type(zt_dtype t)
+{
+    return t == ZT_BF16 ? dnnl_bf16 : dnnl_f32;
+}
 
-static void matrix(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, zt_dtype t, int64_t row_stride,
-                   int64_t col_stride)
+static void matrix(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, zt_dtype t,
+                   int64_t row_stride, int64_t col_stride)
 {
     dnnl_dims_t dims = {rows, cols}, strides = {row_stride, col_stride};
     (void)dnnl_memory_desc_init_by_strides(md, 2, dims, data_type(t), strides);
@@ -113,16 +115,14 @@ static dnnl_status_t make_pd(const key *k, const descs *d, dnnl_engine_t engine,
     dnnl_primitive_attr_t attr;
     dnnl_post_ops_t post;
     dnnl_status_t s = dnnl_primitive_attr_create(&attr);
-    if (s != dnnl_success)
-        return s;
+    if (s != dnnl_success) return s;
     (void)dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (k->add && (s = dnnl_post_ops_create(&post)) == dnnl_success) {
         (void)dnnl_post_ops_append_sum(post, 1.0f);
         (void)dnnl_primitive_attr_set_post_ops(attr, post);
         (void)dnnl_post_ops_destroy(post);
     }
-    if (s == dnnl_success)
-        s = describe_op(k, d, attr, engine, pd);
+    if (s == dnnl_success) s = describe_op(k, d, attr, engine, pd);
     (void)dnnl_primitive_attr_destroy(attr);
     return s;
 }
@@ -130,8 +130,7 @@ static dnnl_status_t make_pd(const key *k, const descs *d, dnnl_engine_t engine,
 zt_status zt_products_create(int n_threads, zt_products **out)
 {
     zt_products *p = zt_calloc(1, sizeof *p);
-    if (!p)
-        return ZT_NOMEM();
+    if (!p) return ZT_NOMEM();
     omp_set_num_threads(n_threads);
     zt_status status = check(dnnl_engine_create(&p->engine, dnnl_cpu, 0), "start");
     if (status == ZT_OK)
@@ -147,8 +146,7 @@ zt_status zt_products_create(int n_threads, zt_products **out)
 void zt_products_destroy(zt_products **products)
 {
     zt_products *p = *products;
-    if (!p)
-        return;
+    if (!p) return;
     for (int i = 0; i < p->n; i++) {
         product *q = &p->list[i];
         (void)dnnl_primitive_destroy(q->primitive);
@@ -156,10 +154,8 @@ void zt_products_destroy(zt_products **products)
         for (int j = 0; j < 5; j++)
             (void)dnnl_memory_destroy(all[j]);
     }
-    if (p->stream)
-        (void)dnnl_stream_destroy(p->stream);
-    if (p->engine)
-        (void)dnnl_engine_destroy(p->engine);
+    if (p->stream) (void)dnnl_stream_destroy(p->stream);
+    if (p->engine) (void)dnnl_engine_destroy(p->engine);
     zt_free(p->list);
     zt_free(p);
     *products = NULL;
@@ -175,8 +171,7 @@ static zt_status prepare(zt_products *p, const key *k, product **out)
     if (p->n == p->room) {
         int room = p->room ? 2 * p->room : 32;
         product *more = zt_realloc(p->list, (size_t)room * sizeof *more);
-        if (!more)
-            return ZT_NOMEM();
+        if (!more) return ZT_NOMEM();
         p->list = more;
         p->room = room;
     }
@@ -227,11 +222,10 @@ static zt_status run(zt_dev *dev, const key *k, const void *x, const void *w, co
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_DST, data_dir ? q->x : q->w};
     } else {
         args[n++] = (dnnl_exec_arg_t){k->dir == DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, q->x};
-        args[n++] = (dnnl_exec_arg_t){
-            k->dir == WEIGHTS ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, q->w};
+        args[n++] =
+            (dnnl_exec_arg_t){k->dir == WEIGHTS ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, q->w};
         args[n++] = (dnnl_exec_arg_t){k->dir >= DATA ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, q->y};
-        if (k->dir == FORWARD_BIAS)
-            args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, q->b};
+        if (k->dir == FORWARD_BIAS) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, q->b};
     }
     args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, q->pad};
     DNNL(dnnl_primitive_execute(q->primitive, dev->products->stream, n, args));
@@ -265,8 +259,7 @@ static size_t pad_bytes(const key *k)
     dnnl_engine_t engine;
     dnnl_primitive_desc_t pd;
     size_t bytes = 0;
-    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
-        return 0;
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return 0;
     descs d = describe(k);
     if (make_pd(k, &d, engine, &pd) == dnnl_success) {
         bytes = dnnl_memory_desc_get_size(
@@ -277,12 +270,14 @@ static size_t pad_bytes(const key *k)
     return bytes;
 }
 
-static size_t up(size_t n) { return (n + 63) / 64 * 64; }
+static size_t up(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
 
 static size_t widened(const zt_linear *l)
 {
-    if (native(l->type))
-        return 0;
+    if (native(l->type)) return 0;
     return up((size_t)(l->N * l->I) * 4) + up((size_t)(l->I * l->O) * 4) + up((size_t)l->O * 4) +
            up((size_t)(l->N * l->O) * 4);
 }
@@ -296,9 +291,10 @@ size_t zt_linear_scratch(const zt_linear *l)
     } known[16];
     static _Thread_local int next;
     for (int i = 0; i < 16; i++)
-        if (known[i].bytes && known[i].l.N == l->N && known[i].l.I == l->I && known[i].l.O == l->O &&
-            known[i].l.type == l->type && known[i].l.w_in_out == l->w_in_out &&
-            known[i].l.x_stride == l->x_stride && known[i].l.y_stride == l->y_stride)
+        if (known[i].bytes && known[i].l.N == l->N && known[i].l.I == l->I &&
+            known[i].l.O == l->O && known[i].l.type == l->type &&
+            known[i].l.w_in_out == l->w_in_out && known[i].l.x_stride == l->x_stride &&
+            known[i].l.y_stride == l->y_stride)
             return known[i].bytes;
     size_t bytes = 64;
     for (int dir = FORWARD; dir <= WEIGHTS; dir++)
@@ -321,8 +317,8 @@ static void widen(zt_dev *dev, const void *from, zt_dtype t, int64_t rows, int64
 {
     for (int64_t r = 0; r < rows; r += stride == cols ? rows : 1)
         dev->k->cast(dev, stride == cols ? rows * cols : cols,
-                     (const char *)from + (size_t)(r * stride) * zt_dtype_bytes(t), t, to + r * cols,
-                     ZT_F32);
+                     (const char *)from + (size_t)(r * stride) * zt_dtype_bytes(t), t,
+                     to + r * cols, ZT_F32);
 }
 
 static void narrow(zt_dev *dev, const float *from, zt_dtype t, int64_t rows, int64_t cols,
@@ -354,21 +350,25 @@ static wide lay_out(const zt_dev *dev, const zt_linear *l)
     return v;
 }
 
-static int64_t xs(const zt_linear *l) { return l->x_stride ? l->x_stride : l->I; }
+static int64_t xs(const zt_linear *l)
+{
+    return l->x_stride ? l->x_stride : l->I;
+}
 
-static int64_t ys(const zt_linear *l) { return l->y_stride ? l->y_stride : l->O; }
+static int64_t ys(const zt_linear *l)
+{
+    return l->y_stride ? l->y_stride : l->O;
+}
 
 zt_status zt_linear_forward(zt_dev *dev, const zt_linear *l, const void *x, const void *w,
                             const void *b, void *y)
 {
     key k = key_of(l, b ? FORWARD_BIAS : FORWARD, false, l->type);
-    if (native(l->type))
-        return run(dev, &k, x, w, b, y, dev->scratch);
+    if (native(l->type)) return run(dev, &k, x, w, b, y, dev->scratch);
     wide v = lay_out(dev, l);
     widen(dev, x, l->type, l->N, l->I, xs(l), v.x);
     widen(dev, w, l->type, 1, l->I * l->O, l->I * l->O, v.w);
-    if (b)
-        widen(dev, b, l->type, 1, l->O, l->O, v.b);
+    if (b) widen(dev, b, l->type, 1, l->O, l->O, v.b);
     ZT_TRY(run(dev, &k, v.x, v.w, v.b, v.y, v.pad));
     narrow(dev, v.y, l->type, l->N, l->O, ys(l), y);
     return ZT_OK;
@@ -378,13 +378,11 @@ zt_status zt_linear_dx(zt_dev *dev, const zt_linear *l, const void *dy, const vo
                        bool add)
 {
     key k = key_of(l, DATA, add, l->type);
-    if (native(l->type))
-        return run(dev, &k, dx, w, NULL, dy, dev->scratch);
+    if (native(l->type)) return run(dev, &k, dx, w, NULL, dy, dev->scratch);
     wide v = lay_out(dev, l);
     widen(dev, dy, l->type, l->N, l->O, ys(l), v.y);
     widen(dev, w, l->type, 1, l->I * l->O, l->I * l->O, v.w);
-    if (add)
-        widen(dev, dx, l->type, l->N, l->I, xs(l), v.x);
+    if (add) widen(dev, dx, l->type, l->N, l->I, xs(l), v.x);
     ZT_TRY(run(dev, &k, v.x, v.w, NULL, v.y, v.pad));
     narrow(dev, v.x, l->type, l->N, l->I, xs(l), dx);
     return ZT_OK;
@@ -393,13 +391,10 @@ zt_status zt_linear_dx(zt_dev *dev, const zt_linear *l, const void *dy, const vo
 zt_status zt_linear_dw(zt_dev *dev, const zt_linear *l, const void *x, const void *dy, void *dw,
                        void *db, zt_dtype dw_type, bool add)
 {
-    if (db)
-        dev->k->bias_gradient(dev, l, dy, db, dw_type, add);
-    if (!dw)
-        return ZT_OK;
+    if (db) dev->k->bias_gradient(dev, l, dy, db, dw_type, add);
+    if (!dw) return ZT_OK;
     key k = key_of(l, WEIGHTS, add, dw_type);
-    if (native(l->type) && native(dw_type))
-        return run(dev, &k, x, dw, NULL, dy, dev->scratch);
+    if (native(l->type) && native(dw_type)) return run(dev, &k, x, dw, NULL, dy, dev->scratch);
     wide v = lay_out(dev, l);
     if (native(l->type)) /* only the result is of another type */
         return ZT_FAIL(ZT_ERR_ARG, "a %s gradient of %s activations is not supported",
@@ -407,11 +402,9 @@ zt_status zt_linear_dw(zt_dev *dev, const zt_linear *l, const void *x, const voi
     widen(dev, x, l->type, l->N, l->I, xs(l), v.x);
     widen(dev, dy, l->type, l->N, l->O, ys(l), v.y);
     float *sum = dw_type == ZT_F32 ? dw : v.w;
-    if (add && sum == v.w)
-        widen(dev, dw, dw_type, 1, l->I * l->O, l->I * l->O, v.w);
+    if (add && sum == v.w) widen(dev, dw, dw_type, 1, l->I * l->O, l->I * l->O, v.w);
     ZT_TRY(run(dev, &k, v.x, sum, NULL, v.y, v.pad));
-    if (sum == v.w)
-        narrow(dev, v.w, dw_type, 1, l->I * l->O, l->I * l->O, dw);
+    if (sum == v.w) narrow(dev, v.w, dw_type, 1, l->I * l->O, l->I * l->O, dw);
     return ZT_OK;
 }
 

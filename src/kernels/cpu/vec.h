@@ -16,10 +16,13 @@ typedef uint32_t u16 __attribute__((vector_size(64)));
 typedef uint16_t h16 __attribute__((vector_size(32)));
 typedef double d8 __attribute__((vector_size(64)));
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE   static inline __attribute__((always_inline))
 #define OPTIONAL __attribute__((unused))
 
-INLINE OPTIONAL v16 splat(float x) { return x - (v16){0}; }
+INLINE OPTIONAL v16 splat(float x)
+{
+    return x - (v16){0};
+}
 
 INLINE OPTIONAL v16 pick(i16 mask, v16 a, v16 b) /* mask ? a : b */
 {
@@ -60,7 +63,10 @@ INLINE h16 to_f16(v16 x)
 #endif
 }
 
-INLINE v16 from_bf16(h16 h) { return (v16)(__builtin_convertvector(h, u16) << 16); }
+INLINE v16 from_bf16(h16 h)
+{
+    return (v16)(__builtin_convertvector(h, u16) << 16);
+}
 
 INLINE h16 to_bf16(v16 x)
 {
@@ -115,7 +121,10 @@ INLINE OPTIONAL float sum16(v16 x)
     return s[0];
 }
 
-INLINE OPTIONAL v16 max16(v16 a, v16 b) { return pick(a > b, a, b); }
+INLINE OPTIONAL v16 max16(v16 a, v16 b)
+{
+    return pick(a > b, a, b);
+}
 
 INLINE OPTIONAL float top16(v16 x)
 {
@@ -178,7 +187,10 @@ INLINE OPTIONAL v16 exp16(v16 x)
     return (v16)((i16)(p * a * b) & ~under);
 }
 
-INLINE OPTIONAL v16 sigmoid16(v16 x) { return splat(1.0f) / (splat(1.0f) + exp16(-x)); }
+INLINE OPTIONAL v16 sigmoid16(v16 x)
+{
+    return splat(1.0f) / (splat(1.0f) + exp16(-x));
+}
 
 /* Compiles a body once for each storage type. */
 #define BY_TYPE(t, call)                                                                           \
