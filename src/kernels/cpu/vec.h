@@ -164,12 +164,11 @@ INLINE OPTIONAL v16 mad16(v16 a, v16 b, v16 c)
 #endif
 }
 
-/* exp(x) to about 1 ulp: 2^n e^r, |r| <= ln2/2, a polynomial of degree 6 for e^r. 0 below -87. */
+/* exp(x) to about 1 ulp: 2^n e^r, |r| <= ln2/2, a polynomial of degree 6 for e^r. 0 below -87, infinity above 88.7. */
 INLINE OPTIONAL v16 exp16(v16 x)
 {
-    i16 under = x < splat(-87.33f);
-    x = pick(x > splat(88.72f), splat(88.72f), x);
-    x = pick(under, splat(0), x);
+    i16 under = x < splat(-87.33f), over = x > splat(88.72f);
+    x = pick(under | over, splat(0), x);
     v16 shifted = mad16(x, splat(1.44269504088896341f), splat(12582912.0f));
     v16 n = shifted - splat(12582912.0f);
     v16 r = mad16(n, splat(-0.693359375f), x);
@@ -184,7 +183,7 @@ INLINE OPTIONAL v16 exp16(v16 x)
     i16 whole = (i16)shifted - 0x4b400000; /* n in two halves: 2^128 is no float */
     i16 half = whole >> 1;
     v16 a = (v16)((half + 127) << 23), b = (v16)((whole - half + 127) << 23);
-    return (v16)((i16)(p * a * b) & ~under);
+    return pick(over, splat(INFINITY), (v16)((i16)(p * a * b) & ~under));
 }
 
 INLINE OPTIONAL v16 sigmoid16(v16 x)
