@@ -101,6 +101,11 @@ static const char *nearest(const char *key)
             best = zt_options[i].key;
         }
     }
+    for (int i = 0; i < zt_n_aliases; i++)
+        if (distance(key, zt_aliases[i].key) < least) {
+            least = distance(key, zt_aliases[i].key);
+            best = zt_aliases[i].is;
+        }
     return best;
 }
 
