@@ -176,6 +176,8 @@ static zt_status flush(zt_out *o)
 
 zt_status zt_out_write(zt_out *o, const void *data, size_t size)
 {
+    if (size == 0)
+        return ZT_OK;
     if (o->used + size > OUT_BUFFER) ZT_TRY(flush(o));
     if (size >= OUT_BUFFER) {
         ZT_TRY(zt_pwrite_all(o->fd, o->temporary, data, size, o->written));

@@ -176,7 +176,8 @@ static zt_status make(maker *m, int64_t prefetch)
     find_stretches(m);
     ZT_TRY(gathers(m, prefetch));
     if (m->program->opt.goal == ZT_GOAL_TRAIN) ZT_TRY(reduces(m));
-    qsort(s->acts, (size_t)s->n_acts, sizeof *s->acts, by_time);
+    if (s->n_acts > 0)
+        qsort(s->acts, (size_t)s->n_acts, sizeof *s->acts, by_time);
     ZT_TRY(zt_arena_plan(s->gather_bufs, s->n_gather, &s->gather_bytes));
     return zt_arena_plan(s->reduce_bufs, s->n_reduce, &s->reduce_bytes);
 }

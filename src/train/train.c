@@ -40,7 +40,8 @@ static void say_start(const run *r)
         zt_log(ZT_LOG_INFO, "tokenizer %s: %s", s->tokenizer_path,
                zt_tokenizer_describe(s->tokenizer));
     char *options = zt_config_canonical(c, false);
-    for (char *line = options ? strtok(options, "\n") : NULL; line; line = strtok(NULL, "\n"))
+    char *rest = NULL;
+    for (char *line = options ? strtok_r(options, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
         zt_log(ZT_LOG_INFO, "  %s", line);
     free(options);
     for (int i = 0; i < c->notes.n; i++)
