@@ -86,7 +86,7 @@ float zt_load_f32(const void *p, zt_dtype t, int64_t i)
     case ZT_DTYPES:
         break;
     }
-    ZT_ASSERT(!"dtype");
+    ZT_BUG("no such dtype");
     return 0;
 }
 
@@ -112,7 +112,7 @@ void zt_store_f32(void *p, zt_dtype t, int64_t i, float x)
     case ZT_DTYPES:
         break;
     }
-    ZT_ASSERT(!"a floating-point dtype");
+    ZT_BUG("not a floating-point dtype");
 }
 
 /* ---- allocations ---- */
@@ -231,7 +231,7 @@ void zt_log(zt_log_level level, const char *fmt, ...)
 
 void zt_assert_failed(const char *what, const char *file, int line, const char *func)
 {
-    (void)fprintf(stderr, "bug: rank %d: %s does not hold in %s (%s:%d); please report this\n",
+    (void)fprintf(stderr, "bug: rank %d: %s, in %s (%s:%d); please report this\n",
                   log_rank, what, func, file, line);
     abort();
 }

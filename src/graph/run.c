@@ -251,7 +251,7 @@ static zt_status forward(const call *c)
     case ZT_OPS:
         break;
     }
-    ZT_ASSERT(!"op");
+    ZT_BUG("no such op");
     return ZT_OK;
 }
 
@@ -297,7 +297,7 @@ static zt_status backward(const call *c)
     case ZT_OPS:
         break;
     }
-    ZT_ASSERT(!"op");
+    ZT_BUG("no such op");
     return ZT_OK;
 }
 

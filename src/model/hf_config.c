@@ -49,7 +49,7 @@ static const demand demands[] = {
     {"use_sliding_window", MUST_BE_FALSE},
 };
 
-static bool satisfied(const json_t *v, int want)
+static bool satisfied(const json_t *v, unsigned want)
 {
     if (!v || json_is_null(v)) return true;
     switch (want) {

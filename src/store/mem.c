@@ -144,7 +144,7 @@ void zt_mem_free(zt_mem *mem, void *p)
         mem->regions[i] = mem->regions[--mem->n];
         return;
     }
-    ZT_ASSERT(!"a region of this ledger");
+    ZT_BUG("not a region of this ledger");
 }
 
 void zt_mem_freeze(zt_mem *mem, bool frozen)

@@ -277,7 +277,7 @@ typedef struct {
     buffer q, k, v, out, dout, dq, dk, dv, lse;
 } attention;
 
-static double visible(const zt_attention *a, int64_t b, int64_t t, int64_t s)
+static bool visible(const zt_attention *a, int64_t b, int64_t t, int64_t s)
 {
     return (!a->causal || s <= a->past + t) && (!a->start || s >= a->start[b * a->T + t]);
 }
