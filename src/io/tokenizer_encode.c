@@ -227,7 +227,8 @@ static zt_status encode_word(zt_encoder *e, const char *s, size_t n, zt_ids *out
         slot->size = (uint8_t)n;
         slot->n = (uint8_t)(out->count - first);
         memcpy(slot->text, s, n);
-        memcpy(slot->ids, out->data + first, (out->count - first) * sizeof *slot->ids);
+        if (out->count > first)
+            memcpy(slot->ids, out->data + first, (out->count - first) * sizeof *slot->ids);
     }
     return ZT_OK;
 }
@@ -438,6 +439,7 @@ static zt_status encode_raw(zt_encoder *e, const char *s, size_t n, bool at_star
 zt_status zt_encode(zt_encoder *e, const char *text, size_t size, bool add_special, zt_ids *out)
 {
     const zt_tokenizer *t = e->t;
+    text = size ? text : "";
     if (t->plain_bytes) {
         for (size_t i = 0; i < size; i++)
             ZT_TRY(add_id(out, (unsigned char)text[i]));
