@@ -11,13 +11,13 @@
 
 static void must(zt_status s)
 {
-    if (s == ZT_OK)
-        return;
+    if (s == ZT_OK) return;
     (void)fprintf(stderr, "error: %s\n", zt_error_message());
     exit(1);
 }
 
-static const char gpt2[] = "{\"model_type\": \"gpt2\", \"embd_pdrop\": 0, \"resid_pdrop\": 0, \"attn_pdrop\": 0}";
+static const char gpt2[] =
+    "{\"model_type\": \"gpt2\", \"embd_pdrop\": 0, \"resid_pdrop\": 0, \"attn_pdrop\": 0}";
 
 typedef struct {
     zt_graph *graph;
@@ -59,12 +59,12 @@ static double products_alone(setup *s)
     for (int i = 0; i < p->n_instrs; i++) {
         const zt_instr *a = &p->instrs[i];
         const zt_node *n = a->node < 0 ? NULL : &s->graph->nodes[a->node];
-        if (!n || (n->op != ZT_OP_LINEAR && n->op != ZT_OP_LM_HEAD))
-            continue;
+        if (!n || (n->op != ZT_OP_LINEAR && n->op != ZT_OP_LM_HEAD)) continue;
         const zt_parameter *w = &s->graph->params[n->par[0]];
         const bool head = n->op == ZT_OP_LM_HEAD;
         const int64_t tile = head ? zt_lm_head_rows(p) : N;
-        zt_linear l = {.N = tile, .I = w->in, .O = w->out, .type = p->opt.type, .w_in_out = w->opt.in_out};
+        zt_linear l = {
+            .N = tile, .I = w->in, .O = w->out, .type = p->opt.type, .w_in_out = w->opt.in_out};
         zt_dev dev = s->dev;
         char *y = head ? dev.scratch : x + (size_t)(N * w->in) * zt_dtype_bytes(p->opt.type);
         if (head) {
@@ -131,7 +131,8 @@ static void start(setup *s, zt_dtype type, int64_t T)
     must(zt_mem_create(&s->mem));
     must(zt_comm_self(&s->comm));
     zt_engine_opt o = {.type = type, .n_micro = 1, .train = true, .positions = T};
-    o.optim = (zt_optim_opt){.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.1f, .decay_all = true};
+    o.optim = (zt_optim_opt){
+        .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.1f, .decay_all = true};
     must(zt_engine_create(s->graph, &o, 1, 0, &s->dev, &s->e));
     zt_program_opt p = {.goal = ZT_GOAL_TRAIN, .B = 4, .T = T};
     must(zt_engine_add_pass(s->e, &p, &s->pass));
@@ -163,7 +164,8 @@ static void measure(zt_dtype type, int64_t T, int steps)
         zt_step_result r;
         double from = zt_now();
         must(zt_engine_step(s.e, s.pass, &o, &r));
-        const double took = zt_now() - from, products = products_alone(&s); /* in turns: others share the machine */
+        const double took = zt_now() - from,
+                     products = products_alone(&s); /* in turns: others share the machine */
         if (i >= 0) {
             times[i] = took;
             updates[i] = r.seconds_update;
@@ -178,11 +180,14 @@ static void measure(zt_dtype type, int64_t T, int steps)
     const double products = median(alone, steps);
     /* p, m, v read and written (24 bytes), and 4 more: the gradient, or a 16-bit one and the rounded copy */
     const double adam = P * 28 / bandwidth;
-    (void)printf("%-5s T=%-5lld %7.1f tokens/s | step %7.1f ms | products alone %7.1f ms | AdamW %5.1f ms, at triad "
-                 "speed (%.1f GB/s) %5.1f ms | share of the limit %4.1f %% | memory %.0f MiB, resident %.0f MiB\n",
-                 zt_dtype_name(type), (long long)T, tokens / step, step * 1e3, products * 1e3, update * 1e3,
-                 bandwidth / 1e9, adam * 1e3, 100 * (median(shares, steps) + adam / step),
-                 (double)peak / 0x1p20, (double)resident / 0x1p20);
+    (void)printf("%-5s T=%-5lld %7.1f tokens/s | step %7.1f ms | products alone %7.1f ms | AdamW "
+                 "%5.1f ms, at triad "
+                 "speed (%.1f GB/s) %5.1f ms | share of the limit %4.1f %% | memory %.0f MiB, "
+                 "resident %.0f MiB\n",
+                 zt_dtype_name(type), (long long)T, tokens / step, step * 1e3, products * 1e3,
+                 update * 1e3, bandwidth / 1e9, adam * 1e3,
+                 100 * (median(shares, steps) + adam / step), (double)peak / 0x1p20,
+                 (double)resident / 0x1p20);
     (void)fflush(stdout);
     stop(&s);
 }

@@ -29,24 +29,25 @@ typedef enum {
 
 #define ZT_MUST_USE __attribute__((warn_unused_result))
 
-/* Records the message of a new failure and returns `code`. */
-zt_status zt_fail_at(const char *file, int line, const char *func, zt_status code, const char *fmt,
-                     ...) __attribute__((format(printf, 5, 6)));
-/* Adds a frame to the record and returns `code`. */
-zt_status zt_pass_at(const char *file, int line, const char *func, zt_status code);
+/* Records the message of a new failure; adds a frame to the record. */
+void zt_fail_at(const char *file, int line, const char *func, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void zt_pass_at(const char *file, int line, const char *func);
 
 const char *zt_error_message(void); /* the calling thread's last failure: one line, no frames */
 const char *zt_error_trace(void);   /* the frames it passed, one a line; for --debug */
 void zt_error_clear(void);
 const char *zt_status_text(zt_status code);
 
-#define ZT_FAIL(code, ...) zt_fail_at(__FILE__, __LINE__, __func__, (code), __VA_ARGS__)
+/* Both are the code, which a reader (and an analyser) sees to be a failure. */
+#define ZT_FAIL(code, ...) (zt_fail_at(__FILE__, __LINE__, __func__, __VA_ARGS__), (code))
+#define ZT_PASS(code)      (zt_pass_at(__FILE__, __LINE__, __func__), (code))
 
 /* Leave now: for functions that hold nothing. */
 #define ZT_TRY(call)                                                                               \
     do {                                                                                           \
         zt_status zt_st_ = (call);                                                                 \
-        if (zt_st_ != ZT_OK) return zt_pass_at(__FILE__, __LINE__, __func__, zt_st_);              \
+        if (zt_st_ != ZT_OK) return ZT_PASS(zt_st_);                                               \
     } while (0)
 
 /* Leave through the one cleanup label `out`: for functions that hold something. */
@@ -54,7 +55,7 @@ const char *zt_status_text(zt_status code);
     do {                                                                                           \
         (status) = (call);                                                                         \
         if ((status) != ZT_OK) {                                                                   \
-            (void)zt_pass_at(__FILE__, __LINE__, __func__, (status));                              \
+            zt_pass_at(__FILE__, __LINE__, __func__);                                              \
             goto out;                                                                              \
         }                                                                                          \
     } while (0)

@@ -231,8 +231,8 @@ void zt_log(zt_log_level level, const char *fmt, ...)
 
 void zt_assert_failed(const char *what, const char *file, int line, const char *func)
 {
-    (void)fprintf(stderr, "bug: rank %d: %s, in %s (%s:%d); please report this\n",
-                  log_rank, what, func, file, line);
+    (void)fprintf(stderr, "bug: rank %d: %s, in %s (%s:%d); please report this\n", log_rank, what,
+                  func, file, line);
     abort();
 }
 

@@ -60,7 +60,8 @@ void zt_log_setup(zt_log_level most, int rank); /* INFO and DEBUG are printed by
 void zt_log(zt_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A broken invariant is a bug in this program, never the user's fault. */
-#define ZT_ASSERT(x) ((x) ? (void)0 : zt_assert_failed(#x " does not hold", __FILE__, __LINE__, __func__))
+#define ZT_ASSERT(x)                                                                               \
+    ((x) ? (void)0 : zt_assert_failed(#x " does not hold", __FILE__, __LINE__, __func__))
 #define ZT_BUG(text) zt_assert_failed(text, __FILE__, __LINE__, __func__)
 _Noreturn void zt_assert_failed(const char *what, const char *file, int line, const char *func);
 

@@ -72,7 +72,7 @@ zt_status zt_file_read_all(const char *path, char **data, size_t *size)
     (void)close(fd);
     if (status != ZT_OK) {
         zt_free(text);
-        return zt_pass_at(__FILE__, __LINE__, __func__, status);
+        return ZT_PASS(status);
     }
     text[n] = '\0';
     *data = text;
@@ -176,8 +176,7 @@ static zt_status flush(zt_out *o)
 
 zt_status zt_out_write(zt_out *o, const void *data, size_t size)
 {
-    if (size == 0)
-        return ZT_OK;
+    if (size == 0) return ZT_OK;
     if (o->used + size > OUT_BUFFER) ZT_TRY(flush(o));
     if (size >= OUT_BUFFER) {
         ZT_TRY(zt_pwrite_all(o->fd, o->temporary, data, size, o->written));

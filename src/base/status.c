@@ -15,8 +15,7 @@ static void frame(const char *file, int line, const char *func)
     if (n > 0) used = used + (size_t)n < sizeof trace ? used + (size_t)n : sizeof trace - 1;
 }
 
-zt_status zt_fail_at(const char *file, int line, const char *func, zt_status code, const char *fmt,
-                     ...)
+void zt_fail_at(const char *file, int line, const char *func, const char *fmt, ...)
 {
     char text[sizeof message]; /* the arguments may point into the old message */
     va_list args;
@@ -27,13 +26,11 @@ zt_status zt_fail_at(const char *file, int line, const char *func, zt_status cod
     used = 0;
     trace[0] = '\0';
     frame(file, line, func);
-    return code;
 }
 
-zt_status zt_pass_at(const char *file, int line, const char *func, zt_status code)
+void zt_pass_at(const char *file, int line, const char *func)
 {
     frame(file, line, func);
-    return code;
 }
 
 const char *zt_error_message(void)

@@ -76,11 +76,15 @@ static void catch_signals(void)
     (void)sigaction(SIGUSR1, &a, NULL);
 }
 
-/* Prints the failure once: by the rank that knows it best. Peers that only heard of it keep quiet while rank
- * 0 speaks for all. */
+/* Prints the failure: of one that the ranks agreed on, the rank that had it first; any other, each rank, except that
+ * peers who only heard of it keep quiet. */
 static void report(zt_comm *comm, zt_status status, bool debug)
 {
-    if (status == ZT_ERR_PEER && comm && zt_comm_rank(comm) > 0 && !debug) return;
+    const int speaker = comm ? zt_comm_speaker(comm) : -1;
+    if (comm && !debug && zt_comm_size(comm) > 1 &&
+        (speaker >= 0 ? speaker != zt_comm_rank(comm)
+                      : status == ZT_ERR_PEER && zt_comm_rank(comm) > 0))
+        return;
     zt_log(ZT_LOG_ERROR, "%s", zt_error_message());
     if (debug) (void)fprintf(stderr, "%s (%s)\n", zt_error_trace(), zt_status_text(status));
 }
@@ -100,7 +104,7 @@ static int run(int c, int argc, char **argv, bool debug)
     report(comm, status, debug);
     (void)fflush(stdout);
     /* a failure that all ranks agreed on ends in order; any other must not leave ranks behind */
-    if (comm && zt_comm_size(comm) > 1) {
+    if (comm && zt_comm_size(comm) > 1 && zt_comm_speaker(comm) < 0) {
         usleep(200000); /* let the peers' messages through before the launcher ends them */
         zt_comm_abort(comm, 1);
     }

@@ -54,7 +54,7 @@ zt_status zt_cli_eval(zt_comm *comm, int argc, char **argv)
         status = ZT_FAIL(ZT_ERR_ARG, "usage: zeroth eval MODEL FILE... [key=value ...]");
     else
         status = zt_cli_model_config(a.rest[0], &a, &c);
-    for (int i = 1; i < a.n_rest && status == ZT_OK; i++) {
+    for (int i = 1; i < a.n_rest && c && status == ZT_OK; i++) {
         char **more = zt_realloc(c->validation.items, (size_t)(c->validation.n + 1) * sizeof *more);
         char *copy = zt_strdup(a.rest[i]);
         if (more) c->validation.items = more;
@@ -66,7 +66,7 @@ zt_status zt_cli_eval(zt_comm *comm, int argc, char **argv)
         }
     }
     status = zt_comm_agree(comm, status);
-    if (status == ZT_OK) status = evaluate(comm, c);
+    if (status == ZT_OK && c) status = evaluate(comm, c);
     zt_config_free(&c);
     zt_args_free(&a);
     return status;
@@ -102,7 +102,7 @@ zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
     if (status == ZT_OK && (f[TOP_K].value || f[TOP_P].value) && !f[TEMPERATURE].value)
         temperature = 1;
     status = zt_comm_agree(comm, status);
-    if (status == ZT_OK) {
+    if (status == ZT_OK && c) {
         c->sequence_length = 2; /* nothing here has a fixed length */
         zt_generate_opt o = {.prompt = f[PROMPT].value,
                              .max_new_tokens = (int64_t)tokens,

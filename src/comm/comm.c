@@ -37,6 +37,7 @@ zt_status zt_comm_make(const zt_transport *t, void *self, int rank, int size, zt
     }
     *c = (zt_comm){.t = t, .self = self, .rank = rank, .size = size, .node_of = nodes};
     c->timeout = 600;
+    c->speaker = -1;
     c->nodes = 1;
     c->local_size = size;
     *out = c;
@@ -96,6 +97,11 @@ int zt_comm_rank(const zt_comm *c)
 int zt_comm_size(const zt_comm *c)
 {
     return c->size;
+}
+
+int zt_comm_speaker(const zt_comm *c)
+{
+    return c->speaker;
 }
 
 int zt_comm_nodes(const zt_comm *c)
@@ -417,6 +423,7 @@ typedef struct {
 
 zt_status zt_comm_agree(zt_comm *c, zt_status mine)
 {
+    c->speaker = -1;
     if (c->size == 1) return mine;
     verdict own = {.status = mine};
     if (mine != ZT_OK) (void)snprintf(own.text, sizeof own.text, "%s", zt_error_message());
@@ -425,6 +432,7 @@ zt_status zt_comm_agree(zt_comm *c, zt_status mine)
     zt_status status = small(c, "agree", &own, all, sizeof own);
     for (int r = 0; r < c->size && status == ZT_OK; r++) {
         if (all[r].status == ZT_OK) continue;
+        c->speaker = r;
         status = mine != ZT_OK ? mine : ZT_FAIL(ZT_ERR_PEER, "rank %d: %s", r, all[r].text);
         break;
     }
@@ -444,6 +452,7 @@ zt_status zt_comm_check_same(zt_comm *c, const char *what, const void *data, siz
                              "%s differs between rank 0 and rank %d; start all ranks "
                              "with the same",
                              what, r);
+    if (status == ZT_ERR_CONFIG) c->speaker = 0;
     zt_free(all);
     return status;
 }

@@ -46,6 +46,8 @@ ZT_MUST_USE zt_status zt_comm_agree(zt_comm *comm, zt_status mine);
 /* Fails on all ranks when the bytes differ between ranks; `what` is for the message. */
 ZT_MUST_USE zt_status zt_comm_check_same(zt_comm *comm, const char *what, const void *data,
                                          size_t bytes);
+/* After a failure that came from an agreement: the rank that should tell it. -1: there was none. Local. */
+int zt_comm_speaker(const zt_comm *comm);
 ZT_MUST_USE zt_status zt_comm_barrier(zt_comm *comm);
 
 /* ---- collectives -------------------------------------------------------------------------------- */

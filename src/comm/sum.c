@@ -38,6 +38,7 @@ INLINE void narrow(const float *x, zt_dtype t, int64_t at, int64_t n, char *to)
 
 INLINE void sum_body(const zt_sum *s)
 {
+    if (s->ranks < 1) return;
     const size_t piece = (size_t)s->count * zt_dtype_bytes(s->type);
     float sum[TILE], x[TILE];
     for (int64_t at = 0; at < s->count; at += TILE) {

@@ -168,8 +168,7 @@ static zt_status run_jobs(world *w, job *jobs, zt_rank_fn *fn, void *arg)
     /* the one that failed first tells more than those that waited for it */
     int first = atomic_load(&w->failed) - 1;
     for (int i = 0; i < started && first >= 0 && jobs[first].status == ZT_ERR_PEER; i++)
-        if (jobs[i].status != ZT_OK && jobs[i].status != ZT_ERR_PEER)
-            first = i;
+        if (jobs[i].status != ZT_OK && jobs[i].status != ZT_ERR_PEER) first = i;
     if (status == ZT_OK && first >= 0)
         status = ZT_FAIL(jobs[first].status, "%s", jobs[first].message);
     return status;

@@ -33,6 +33,7 @@ struct zt_comm {
     int *node_of; /* [size] */
     char name[ZT_NAME], label[ZT_NAME];
     double timeout;
+    int speaker; /* who tells the failure that the ranks last agreed on; -1: each its own */
     int next_tag;
     zt_request *free_list, *active; /* all requests are kept for reuse */
     zt_comm_count counts[ZT_COUNTS];

@@ -518,6 +518,6 @@ zt_status zt_engine_step(zt_engine *e, int pass, const zt_step_opt *o, zt_step_r
         r->seconds_update = zt_now() - start;
     }
     zt_mem_freeze(e->mem, false);
-    if (status != ZT_OK) return zt_pass_at(__FILE__, __LINE__, __func__, status);
+    if (status != ZT_OK) return ZT_PASS(status);
     return ZT_OK;
 }

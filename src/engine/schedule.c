@@ -176,8 +176,7 @@ static zt_status make(maker *m, int64_t prefetch)
     find_stretches(m);
     ZT_TRY(gathers(m, prefetch));
     if (m->program->opt.goal == ZT_GOAL_TRAIN) ZT_TRY(reduces(m));
-    if (s->n_acts > 0)
-        qsort(s->acts, (size_t)s->n_acts, sizeof *s->acts, by_time);
+    if (s->n_acts > 0) qsort(s->acts, (size_t)s->n_acts, sizeof *s->acts, by_time);
     ZT_TRY(zt_arena_plan(s->gather_bufs, s->n_gather, &s->gather_bytes));
     return zt_arena_plan(s->reduce_bufs, s->n_reduce, &s->reduce_bytes);
 }
@@ -196,7 +195,7 @@ zt_status zt_schedule_make(const zt_placement *p, const zt_program *program, int
     zt_free(m.last);
     if (status != ZT_OK) {
         zt_schedule_destroy(&s);
-        return zt_pass_at(__FILE__, __LINE__, __func__, status);
+        return ZT_PASS(status);
     }
     *out = s;
     return ZT_OK;

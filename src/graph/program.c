@@ -376,7 +376,7 @@ zt_status zt_program_compile(const zt_graph *g, const zt_program_opt *opt, const
     if (status == ZT_OK) status = zt_arena_plan(p->bufs, p->n_bufs, &p->arena_bytes);
     if (status != ZT_OK) {
         zt_program_destroy(&p);
-        return zt_pass_at(__FILE__, __LINE__, __func__, status);
+        return ZT_PASS(status);
     }
     measure(p, dev);
     *out = p;

@@ -209,6 +209,7 @@ static zt_status head(const call *c)
 
 static zt_status forward(const call *c)
 {
+    ZT_ASSERT(c->n != NULL);
     const zt_instr *i = c->i;
     const zt_kernels *k = c->k;
     const void *x = at(c, i->in[0]);
@@ -257,6 +258,7 @@ static zt_status forward(const call *c)
 
 static zt_status backward(const call *c)
 {
+    ZT_ASSERT(c->n != NULL);
     const zt_instr *i = c->i;
     const zt_kernels *k = c->k;
     const void *dy = at(c, i->d_out);

@@ -408,7 +408,7 @@ static zt_status wrong(const zt_gguf *g, const entry *e, const char *want)
 static bool whole(const entry *e, size_t i, int64_t *out)
 {
     const size_t bytes = kinds[e->kind].bytes;
-    if (e->kind == F32 || e->kind == F64 || e->kind == STRING) return false;
+    if (e->kind == F32 || e->kind == F64 || e->kind == STRING || bytes == 0) return false;
     const uint64_t v = little(e->data + i * bytes, bytes);
     const bool is_signed = e->kind == I8 || e->kind == I16 || e->kind == I32 || e->kind == I64;
     const uint64_t sign = (uint64_t)1 << (8 * bytes - 1);

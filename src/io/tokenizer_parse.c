@@ -237,7 +237,7 @@ static zt_status read_dec(const reader *r, const json_t *j)
         return ZT_OK;
     }
     if (is_type(j, "Metaspace")) {
-        bool always, first;
+        bool always = false, first = false;
         s->kind = ZT_DEC_META;
         ZT_TRY(read_meta(r, j, &always, &first));
         s->prefix = always || first;

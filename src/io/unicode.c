@@ -71,8 +71,7 @@ uint32_t zt_utf8_next(const char *s, size_t n, size_t *length, bool *valid)
 
 zt_status zt_utf8_clean(const char *s, size_t n, zt_text *out)
 {
-    if (n == 0)
-        return ZT_OK;
+    if (n == 0) return ZT_OK;
     size_t from = 0, length;
     bool valid;
     for (size_t i = 0; i < n; i += length) {

@@ -8,5 +8,5 @@ ZT_MUST_USE zt_status zt_plan_print(zt_comm *comm, zt_config *c, int ranks, int 
 /* The tables 1 and 2 of the ZeRO paper (Rajbhandari et al., 2020), by formula. */
 void zt_plan_zero_tables(void);
 /* Bytes a parameter and rank of training state under a stage (mixed-precision Adam: 2 + 2 + 12). */
-double zt_plan_zero_bytes(int stage, double ranks);
+double zt_plan_zero_bytes(int stage, double n);
 #endif

@@ -41,7 +41,8 @@ static void say_start(const run *r)
                zt_tokenizer_describe(s->tokenizer));
     char *options = zt_config_canonical(c, false);
     char *rest = NULL;
-    for (char *line = options ? strtok_r(options, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = options ? strtok_r(options, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
         zt_log(ZT_LOG_INFO, "  %s", line);
     free(options);
     for (int i = 0; i < c->notes.n; i++)

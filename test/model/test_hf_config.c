@@ -41,7 +41,7 @@ static void real_models(void **state)
         {"{\"model_type\": \"gpt2\", \"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25}",
          1557611200},
         {"{" LLAMA ", \"tie_word_embeddings\": true, \"rope_theta\": 500000.0, "
-                   "\"max_position_embeddings\": 131072,"
+         "\"max_position_embeddings\": 131072,"
          "\"rope_scaling\": {\"factor\": 32.0, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0,"
          "\"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}}",
          1235814400}, /* Llama 3.2 1B */
@@ -85,7 +85,7 @@ static void both_spellings_of_rope(void **state)
         ", \"rope_theta\": 500000.0, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}}",
         &a));
     OK(parse("{" LLAMA ", \"dtype\": \"bfloat16\", \"rope_parameters\": {\"rope_type\": "
-                       "\"linear\", \"factor\": 4.0, "
+             "\"linear\", \"factor\": 4.0, "
              "\"rope_theta\": 500000.0}}",
              &b));
     zt_model_config_inv_freq(&a, x);

@@ -167,7 +167,7 @@ INLINE OPTIONAL v16 mad16(v16 a, v16 b, v16 c)
 /* exp(x) to about 1 ulp: 2^n e^r, |r| <= ln2/2, a polynomial of degree 6 for e^r. 0 below -87, infinity above 88.7. */
 INLINE OPTIONAL v16 exp16(v16 x)
 {
-    i16 under = x < splat(-87.33f), over = x > splat(88.72f);
+    i16 under = x<splat(-87.33f), over = x> splat(88.72f);
     x = pick(under | over, splat(0), x);
     v16 shifted = mad16(x, splat(1.44269504088896341f), splat(12582912.0f));
     v16 n = shifted - splat(12582912.0f);
