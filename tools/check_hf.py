@@ -11,7 +11,7 @@ import sys
 import torch
 from transformers import AutoModelForCausalLM
 
-folder = sys.argv[1]
+folder = os.path.abspath(sys.argv[1])
 model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
 bad = {k: v for k, v in info.items() if v and k in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
 print("loaded", type(model).__name__, "with", bad or "nothing missing or unexpected")

@@ -121,9 +121,9 @@ zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok, zt_co
                              "folder that has one, or to \"bytes\"");
     }
     status = zt_comm_agree(comm, status);
-    if (status == ZT_OK && d->shards && s.tokens) {
+    if (status == ZT_OK && d && s.tokens) {
         status = open_shards(d, &s, comm);
-    } else if (status == ZT_OK && d->shards) {
+    } else if (status == ZT_OK && d) {
         status = zt_cache_open(&s, opt, tok, comm, &d->cache);
         if (status == ZT_OK) {
             d->shards[0] = d->cache.tokens;
