@@ -16,7 +16,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 T = int(sys.argv[1]) if len(sys.argv) > 1 else 256
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 7
 kinds = sys.argv[3:] or ["fp32", "bf16"]
-torch.set_num_threads(len(os.sched_getaffinity(0)))
+torch.set_num_threads(int(os.environ.get("THREADS", os.cpu_count())))  # OpenMP may have bound this thread already
 torch.manual_seed(1)
 for kind in kinds:
     config = GPT2Config(embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
