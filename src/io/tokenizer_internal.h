@@ -29,6 +29,7 @@ typedef struct {
 } zt_norm_step;
 
 typedef enum {
+    ZT_DEC_FUSE,
     ZT_DEC_BYTES,
     ZT_DEC_REPLACE,
     ZT_DEC_FALLBACK,

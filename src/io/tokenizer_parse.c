@@ -223,11 +223,14 @@ static zt_status read_pre(const reader *r, const json_t *j)
 static zt_status read_dec(const reader *r, const json_t *j)
 {
     zt_tokenizer *t = r->t;
-    if (is_type(j, "Fuse")) return ZT_OK; /* texts are joined in any case */
     if (t->n_decs == ZT_MAX_STEPS) return refuse(r, "a decoder", "of so many steps");
     zt_dec_step *s = &t->decs[t->n_decs];
     *s = (zt_dec_step){0};
     t->n_decs++;
+    if (is_type(j, "Fuse")) {
+        s->kind = ZT_DEC_FUSE;
+        return ZT_OK;
+    }
     if (is_type(j, "ByteLevel")) {
         s->kind = ZT_DEC_BYTES;
         return ZT_OK;
