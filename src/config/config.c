@@ -377,13 +377,18 @@ zt_status zt_config_batch(zt_config *c, int ranks)
     }
     micro = micro || all ? micro : 1;
     steps = steps || all ? steps : 1;
-    if (micro < 1 || steps < 1 || (all && all != micro * steps * ranks))
-        return ZT_FAIL(
-            ZT_ERR_CONFIG,
-            "train_batch_size %lld is not train_micro_batch_size_per_gpu %lld x "
-            "gradient_accumulation_steps %lld x %d ranks; leave one of the three out, or make "
-            "the product fit",
-            (long long)all, (long long)c->micro_batch, (long long)c->accumulation, ranks);
+    if (micro < 1 || steps < 1 || (all && all != micro * steps * ranks)) {
+        char given[2][24] = {"(not given)", "(not given)"};
+        if (c->micro_batch)
+            (void)snprintf(given[0], sizeof given[0], "%lld", (long long)c->micro_batch);
+        if (c->accumulation)
+            (void)snprintf(given[1], sizeof given[1], "%lld", (long long)c->accumulation);
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "train_batch_size %lld is not train_micro_batch_size_per_gpu %s x "
+                       "gradient_accumulation_steps %s x %d ranks; leave one of the three out, or "
+                       "make the product fit",
+                       (long long)all, given[0], given[1], ranks);
+    }
     c->micro_batch = micro;
     c->accumulation = steps;
     c->train_batch_size = micro * steps * ranks;
