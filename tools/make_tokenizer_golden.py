@@ -5,7 +5,7 @@ makes of a nasty corpus, for test/io/test_tokenizer.c.
     tools/make_tokenizer_golden.py TEXT test/golden/tokenizer     TEXT: a text to train on
 
 NAME.json is a tokenizer.json, NAME.cases one case a line: the input's bytes in hex, ids without and with special
-tokens, the decoded text in hex with and without special tokens; fields divided by tabs."""
+tokens, the decoded text in hex with and without special tokens; fields divided by tabs, = for the same again."""
 import os
 import random
 import sys
@@ -71,6 +71,24 @@ def tokenizers(text):
     t = sentencepiece(text, None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False))
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     yield "metaspace", t
+    # What real tokenizers seldom have: every behaviour of Split, cuts without matches, unknown characters, normalised
+    # added tokens, text without a decoder.
+    def split(pattern, behavior, invert=False):
+        return pre_tokenizers.Split(Regex(pattern), behavior, invert)
+    t = byte_level(text, seq([split(r"(?<=\p{Ll})(?=\p{Lu})", "isolated"), split(r"[\d_]+", "merged_with_previous"),
+                              split(r"[!-/]", "merged_with_next"), split(r"\w|a*", "contiguous"), split("~", "removed"),
+                              bl(add_prefix_space=False, use_regex=False)]), size=400)
+    t.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 2, 0)])
+    t.add_tokens([AddedToken("<", rstrip=True), AddedToken("<s>", lstrip=True), AddedToken("\n\n"), AddedToken(" b")])
+    yield "splits", t
+    t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    t.train_from_iterator([text[:100000]], trainers.BpeTrainer(vocab_size=300, special_tokens=["<unk>"]))
+    t.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend("▁"), normalizers.Replace("ab", ""),
+                                         normalizers.Replace(" ", "▁")])
+    t.add_tokens([AddedToken("hello", normalized=True), AddedToken("don't", normalized=True, single_word=True)])
+    t.post_processor = processors.TemplateProcessing(single="$A <unk>", special_tokens=[("<unk>", 0)])
+    yield "unknown", t
 
 
 def corpus(text):
@@ -81,9 +99,11 @@ def corpus(text):
              "\x01\x02\x7f", "ä" * 80, "a" * 300, "ab" * 100 + " ", "<|endoftext|>", "x<|endoftext|> y <s></s><unk>", "<s> hi",
              "▁▁a ▁b", "a\u0300\u0316\u0300", "مرحبا بالعالم", "हिन्दी नमस्ते", "ไทยภาษา", "don't\n\n  stop\r\n\r\n", "_foo__bar 3.14e-10",
              "http://a.b/c?d=e&f=g#h", "\u0f73\u0f71\u0f72\u0f74", "\u0340\u0341\u0343\u0344", "\u2126\u212b", "\uac00\u11a7\uac00\u11a8",
-             "hello hellothere hello, wor ld  wor ld!", "<|im_start|>user\nhi<|im_end|>\n", "<|begin_of_text|>x<|eot_id|>"]
+             "hello hellothere hello, wor ld  wor ld!", "<|im_start|>user\nhi<|im_end|>\n", "<|begin_of_text|>x<|eot_id|>",
+             "fooBar a__b !c ~d~ 12ab34 xYz (a) [b]", "< s> <s>  <<s>\n\n\n b  b", "hello don't", "\u0897 \ua7cb\U00016d67x \U00010d40\U00011de3 1\u0301",
+             "x\u0300\u0316\u0300\u07fd\u0301\U0001e5ec", "²³¹¼Ⅷ①②\u24b6🅰", text[1000:1400], text[5000:5400].upper()]
     pool = [chr(c) for c in range(0x20, 0x30000, 37) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
-    for _ in range(120):
+    for _ in range(60):
         k, n = rng.random(), rng.randint(0, 24)
         if k < .3:
             i = rng.randrange(len(text))
@@ -95,7 +115,7 @@ def corpus(text):
                                              "한", "🙂", "\u0301", "<s>", "<|endoftext|>", "hello"]) for _ in range(n)))
     out = [s.encode() for s in fixed]
     out += [b"\xff\xfe", b"a\xc3", b"\xe2\x82", b"\xf0\x9f\x98x", b"\xed\xa0\x80", b"\xc0\xaf\x80", b"ok\xf4\x90\x80\x80end", bytes(range(128, 256))]
-    out += [bytes(rng.randrange(256) for _ in range(rng.randint(0, 20))) for _ in range(30)]
+    out += [bytes(rng.randrange(256) for _ in range(rng.randint(0, 20))) for _ in range(16)]
     return out
 
 
@@ -110,5 +130,8 @@ if __name__ == "__main__":
                 s = raw.decode("utf8", "replace")
                 plain, special = (t.encode(s, add_special_tokens=b).ids for b in (False, True))
                 texts = [t.decode(special, skip_special_tokens=b).encode("utf8").hex() for b in (False, True)]
-                f.write("\t".join([raw.hex(), " ".join(map(str, plain)), " ".join(map(str, special))] + texts) + "\n")
+                fields = [raw.hex(), " ".join(map(str, plain)), " ".join(map(str, special))] + texts
+                for i in (4, 2):
+                    fields[i] = "=" if fields[i] == fields[i - 1] else fields[i]
+                f.write("\t".join(fields) + "\n")
         print(name, t.get_vocab_size())

@@ -8,6 +8,19 @@ void zt_ids_free(zt_ids *ids)
     *ids = (zt_ids){0};
 }
 
+zt_status zt_ids_add(zt_ids *ids, int32_t id)
+{
+    if (ids->count == ids->room) {
+        size_t room = ids->room ? 2 * ids->room : 256;
+        int32_t *more = zt_realloc(ids->data, room * sizeof *more);
+        if (!more) return ZT_NOMEM();
+        ids->data = more;
+        ids->room = room;
+    }
+    ids->data[ids->count++] = id;
+    return ZT_OK;
+}
+
 static zt_status plain_bytes(zt_tokenizer **out)
 {
     zt_tokenizer *t = zt_calloc(1, sizeof *t);
@@ -98,14 +111,22 @@ zt_status zt_tokenizer_load(const char *path, zt_tokenizer **out)
     return status;
 }
 
+static void free_added(zt_added *a)
+{
+    if (a->text != a->content) zt_free(a->text);
+    zt_free(a->content);
+}
+
 void zt_tokenizer_free(zt_tokenizer **tok)
 {
     zt_tokenizer *t = *tok;
     if (!t) return;
-    for (int32_t i = 0; t->pieces && i < t->n; i++)
+    for (int32_t i = 0; t->pieces && i < t->n; i++) {
         zt_free(t->pieces[i].text);
+        zt_free(t->pieces[i].decoded);
+    }
     for (int i = 0; i < t->n_added; i++)
-        zt_free(t->added[i].text);
+        free_added(&t->added[i]);
     for (int i = 0; i < t->n_norms; i++) {
         zt_free(t->norms[i].from);
         zt_free(t->norms[i].to);
@@ -166,19 +187,28 @@ int32_t zt_piece_id(const zt_tokenizer *t, const char *s, size_t n)
 int32_t zt_tokenizer_find(const zt_tokenizer *t, const char *token)
 {
     const size_t n = strlen(token);
+    if (t->plain_bytes) return n == 1 ? (unsigned char)*token : -1;
     for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].size == n && memcmp(t->added[i].text, token, n) == 0) return t->added[i].id;
-    return t->plain_bytes ? (n == 1 ? (unsigned char)*token : -1) : zt_piece_id(t, token, n);
+        if (strcmp(t->added[i].content, token) == 0) return t->added[i].id;
+    if (!t->byte_level) return zt_piece_id(t, token, n);
+    size_t size;
+    bool known;
+    char *bytes = zt_tokenizer_to_bytes(token, n, &size, &known);
+    const int32_t id = bytes && known ? zt_piece_id(t, bytes, size) : -1;
+    zt_free(bytes);
+    return id;
 }
 
 const char *zt_tokenizer_piece(const zt_tokenizer *t, int32_t id)
 {
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id) return t->added[i].content;
     return t->pieces && id >= 0 && id < t->n ? t->pieces[id].text : NULL;
 }
 
-static uint64_t mix(uint64_t x)
+uint64_t zt_merge_hash(uint64_t key)
 {
-    x ^= x >> 32;
+    uint64_t x = key ^ key >> 32;
     x *= 0x9E3779B97F4A7C15u;
     return x ^ x >> 29;
 }
@@ -187,7 +217,7 @@ const zt_merge *zt_merge_find(const zt_tokenizer *t, int32_t left, int32_t right
 {
     if (!t->n_merge_slots) return NULL;
     const uint64_t key = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
-    for (uint64_t i = mix(key);; i++) {
+    for (uint64_t i = zt_merge_hash(key);; i++) {
         const zt_merge *m = &t->merges[i & (t->n_merge_slots - 1)];
         if (m->key == key) return m;
         if (m->key == 0) return NULL;

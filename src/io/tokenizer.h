@@ -28,8 +28,10 @@ void zt_tokenizer_free(zt_tokenizer **tok);
 int32_t zt_tokenizer_vocab(const zt_tokenizer *tok); /* highest id + 1 */
 int32_t zt_tokenizer_bos(const zt_tokenizer *tok);   /* -1 when there is none */
 int32_t zt_tokenizer_eos(const zt_tokenizer *tok);
-int32_t zt_tokenizer_find(const zt_tokenizer *tok, const char *token); /* id by content; -1 */
-const char *zt_tokenizer_piece(const zt_tokenizer *tok, int32_t id); /* content; NULL if no such */
+/* The id of a token as the file writes it (byte-level: "\u0120the" in UTF-8, not " the"); -1. */
+int32_t zt_tokenizer_find(const zt_tokenizer *tok, const char *token);
+/* What the id stands for (byte-level: its bytes); NULL if there is no such id. */
+const char *zt_tokenizer_piece(const zt_tokenizer *tok, int32_t id);
 const char *
 zt_tokenizer_describe(const zt_tokenizer *tok);      /* "byte-level BPE, 50257 tokens, ..." */
 uint64_t zt_tokenizer_hash(const zt_tokenizer *tok); /* of everything that affects encoding */

@@ -1,148 +1,137 @@
-/* tokenizer_decode.c - ids to text: the tokens' texts go through the decoder's steps in order, each of which may change, join
- * or split them; what comes out is joined. */
+/* tokenizer_decode.c - ids to text: a list of strings, one a token, goes through the decoder's steps. */
 #include "io/tokenizer_internal.h"
 
-#include <stdlib.h>
-
 typedef struct {
-    zt_text *list;
+    zt_text text; /* all strings, one behind the other */
+    size_t *ends; /* where each ends */
     size_t n, room;
-} texts;
+} strings;
 
-static zt_status push(texts *t, const char *s, size_t n)
+static void strings_free(strings *l)
 {
-    if (t->n == t->room) {
-        size_t room = t->room ? 2 * t->room : 64;
-        zt_text *more = zt_realloc(t->list, room * sizeof *more);
-        if (!more) return ZT_NOMEM();
-        t->list = more;
-        t->room = room;
-    }
-    t->list[t->n] = (zt_text){0};
-    return zt_text_add(&t->list[t->n++], s, n);
+    zt_text_free(&l->text);
+    zt_free(l->ends);
 }
 
-static void clear(texts *t)
+/* Ends a string. */
+static zt_status end(strings *l)
 {
-    for (size_t i = 0; i < t->n; i++)
-        zt_text_free(&t->list[i]);
-    zt_free(t->list);
-    *t = (texts){0};
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        size_t *more = zt_realloc(l->ends, room * sizeof *more);
+        if (!more) return ZT_NOMEM();
+        l->ends = more;
+        l->room = room;
+    }
+    l->ends[l->n++] = l->text.size;
+    return ZT_OK;
+}
+
+static zt_status add(strings *l, const char *s, size_t n)
+{
+    ZT_TRY(zt_text_add(&l->text, s, n));
+    return end(l);
+}
+
+static int hex(char c)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) - (at - digits > 15 ? 6 : 0) : -1;
 }
 
 /* "<0x4F>" gives 0x4F; -1 for anything else. */
-static int fallback_byte(const zt_text *t)
+static int fallback_byte(const char *s, size_t n)
 {
-    if (t->size != 6 || memcmp(t->data, "<0x", 3) != 0 || t->data[5] != '>') return -1;
-    char *end;
-    long x = strtol((char[]){t->data[3], t->data[4], 0}, &end, 16);
-    return *end ? -1 : (int)x;
+    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') return -1;
+    const int high = hex(s[3]), low = hex(s[4]);
+    return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-/* Runs of <0xNN> become their text if they are UTF-8, otherwise U+FFFD for each. */
-static zt_status join_bytes(const texts *from, texts *to)
+/* Bytes that came as <0xNN>: a text if they are UTF-8, otherwise U+FFFD for each. */
+static zt_status flush_bytes(zt_text *bytes, strings *out)
 {
+    if (bytes->size == 0) return ZT_OK;
+    if (zt_utf8_valid(bytes->data, bytes->size)) {
+        ZT_TRY(zt_text_add(&out->text, bytes->data, bytes->size));
+    } else {
+        for (size_t i = 0; i < bytes->size; i++)
+            ZT_TRY(zt_text_add(&out->text, "\xEF\xBF\xBD", 3));
+    }
+    bytes->size = 0;
+    return end(out);
+}
+
+static zt_status strip(const zt_dec_step *p, const char *s, size_t n, strings *out)
+{
+    const size_t length = strlen(p->from);
+    for (int64_t k = 0; k < p->start && n >= length && memcmp(s, p->from, length) == 0; k++) {
+        s += length;
+        n -= length;
+    }
+    for (int64_t k = 0; k < p->stop && n >= length && memcmp(s + n - length, p->from, length) == 0;
+         k++)
+        n -= length;
+    return add(out, s, n);
+}
+
+static zt_status each_string(const zt_dec_step *p, size_t i, const char *s, size_t n,
+                             zt_text *bytes, strings *out)
+{
+    int b;
+    switch (p->kind) {
+    case ZT_DEC_REPLACE:
+        ZT_TRY(zt_text_replace(&out->text, s, n, p->from, p->to));
+        return end(out);
+    case ZT_DEC_META:
+        ZT_TRY(zt_text_replace(&out->text, s, n, ZT_META, i == 0 && p->prefix ? "" : " "));
+        return end(out);
+    case ZT_DEC_STRIP:
+        return strip(p, s, n, out);
+    case ZT_DEC_FALLBACK:
+        b = fallback_byte(s, n);
+        if (b >= 0) return zt_text_add(bytes, (char[]){(char)b}, 1);
+        ZT_TRY(flush_bytes(bytes, out));
+        return add(out, s, n);
+    default:
+        ZT_BUG("a decoder's step that takes strings one by one");
+    }
+}
+
+/* One step, from `in` to the empty list `out`. */
+static zt_status step(const zt_dec_step *p, const strings *in, strings *out)
+{
+    const char *text = in->text.data ? in->text.data : "";
     zt_text bytes = {0};
     zt_status status = ZT_OK;
-    for (size_t i = 0; i <= from->n && status == ZT_OK; i++) {
-        const int b = i < from->n ? fallback_byte(&from->list[i]) : -1;
-        if (b >= 0) {
-            status = zt_text_add(&bytes, (char[]){(char)b}, 1);
-            continue;
-        }
-        if (bytes.size && zt_utf8_valid(bytes.data, bytes.size))
-            status = push(to, bytes.data, bytes.size);
-        else
-            for (size_t k = 0; k < bytes.size && status == ZT_OK; k++)
-                status = push(to, "\xEF\xBF\xBD", 3);
-        bytes.size = 0;
-        if (i < from->n && status == ZT_OK)
-            status = push(to, from->list[i].data, from->list[i].size);
+    if (p->kind == ZT_DEC_FUSE) return add(out, text, in->text.size);
+    if (p->kind == ZT_DEC_BYTES) {
+        ZT_TRY(zt_utf8_clean(text, in->text.size, &out->text));
+        return end(out);
     }
+    for (size_t i = 0, from = 0; i < in->n && status == ZT_OK; from = in->ends[i++])
+        status = each_string(p, i, text + from, in->ends[i] - from, &bytes, out);
+    if (status == ZT_OK) status = flush_bytes(&bytes, out);
     zt_text_free(&bytes);
     return status;
 }
 
-static zt_status join_all(const texts *from, const char *between, texts *to)
-{
-    ZT_TRY(push(to, "", 0));
-    for (size_t i = 0; i < from->n; i++) {
-        if (i) ZT_TRY(zt_text_add(&to->list[0], between, strlen(between)));
-        ZT_TRY(zt_text_add(&to->list[0], from->list[i].data, from->list[i].size));
-    }
-    return ZT_OK;
-}
-
-static zt_status replace(const zt_text *t, const char *from, const char *by, texts *to)
-{
-    const size_t length = strlen(from);
-    ZT_TRY(push(to, "", 0));
-    zt_text *out = &to->list[to->n - 1];
-    for (size_t i = 0; i < t->size;) {
-        const bool hit = length && i + length <= t->size && memcmp(t->data + i, from, length) == 0;
-        ZT_TRY(hit ? zt_text_add(out, by, strlen(by)) : zt_text_add(out, t->data + i, 1));
-        i += hit ? length : 1;
-    }
-    return ZT_OK;
-}
-
-/* Up to start times the character from the front, up to stop times from the back. */
-static zt_status strip(const zt_text *t, const zt_dec_step *s, texts *to)
-{
-    const size_t length = strlen(s->from);
-    size_t a = 0, b = t->size;
-    for (int k = 0;
-         k < s->start && length && b - a >= length && memcmp(t->data + a, s->from, length) == 0;
-         k++)
-        a += length;
-    for (int k = 0; k < s->stop && length && b - a >= length &&
-                    memcmp(t->data + b - length, s->from, length) == 0;
-         k++)
-        b -= length;
-    return push(to, b > a ? t->data + a : "", b - a);
-}
-
-static zt_status step(const zt_dec_step *s, const texts *from, texts *to)
-{
-    if (s->kind == ZT_DEC_FALLBACK) return join_bytes(from, to);
-    if (s->kind == ZT_DEC_FUSE) return join_all(from, "", to);
-    if (s->kind ==
-        ZT_DEC_BYTES) { /* the texts are bytes already; characters may be spread over several */
-        texts one = {0};
-        zt_text clean = {0};
-        zt_status status = join_all(from, "", &one);
-        if (status == ZT_OK) status = zt_utf8_clean(one.list[0].data, one.list[0].size, &clean);
-        if (status == ZT_OK) status = push(to, clean.data, clean.size);
-        zt_text_free(&clean);
-        clear(&one);
-        return status;
-    }
-    for (size_t i = 0; i < from->n; i++) {
-        const zt_text *t = &from->list[i];
-        if (s->kind == ZT_DEC_STRIP)
-            ZT_TRY(strip(t, s, to));
-        else if (s->kind == ZT_DEC_META) /* the first token loses all of its marks */
-            ZT_TRY(replace(t, "\xE2\x96\x81", i == 0 && s->prefix ? "" : " ", to));
-        else
-            ZT_TRY(replace(t, s->from, s->to, to));
-    }
-    return ZT_OK;
-}
-
-static zt_status pieces(const zt_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
-                        texts *out)
+static zt_status pieces_of(const zt_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
+                           strings *out)
 {
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= t->n)
             return ZT_FAIL(ZT_ERR_ARG, "token id %d at place %zu is not in the vocabulary of %d",
                            ids[i], i, t->n);
         if (t->plain_bytes) {
-            if (ids[i] < 256) ZT_TRY(push(out, (char[]){(char)ids[i]}, 1));
+            if (ids[i] < 256) ZT_TRY(zt_text_add(&out->text, (char[]){(char)ids[i]}, 1));
             continue;
         }
         const zt_piece *piece = &t->pieces[ids[i]];
-        if (piece->text && !(skip_special && piece->special))
-            ZT_TRY(push(out, piece->text, piece->size));
+        const char *s = piece->decoded ? piece->decoded : piece->text;
+        if (!s || (skip_special && piece->special)) continue;
+        if (!t->has_decoder && out->n) ZT_TRY(zt_text_add(&out->text, " ", 1));
+        ZT_TRY(add(out, s, piece->decoded ? piece->decoded_size : piece->size));
     }
     return ZT_OK;
 }
@@ -150,26 +139,24 @@ static zt_status pieces(const zt_tokenizer *t, const int32_t *ids, size_t n, boo
 zt_status zt_decode(const zt_tokenizer *tok, const int32_t *ids, size_t n, bool skip_special,
                     char **text, size_t *size)
 {
-    texts now = {0}, next = {0};
-    zt_text clean = {0};
-    zt_status status = pieces(tok, ids, n, skip_special, &now);
-    for (int k = 0; k <= tok->n_decs && status == ZT_OK; k++) {
-        status = k < tok->n_decs
-                     ? step(&tok->decs[k], &now, &next)
-                     : join_all(&now, tok->n_decs || tok->plain_bytes ? "" : " ", &next);
-        clear(&now);
-        now = next;
-        next = (texts){0};
+    static const zt_dec_step clean = {.kind = ZT_DEC_BYTES};
+    strings a = {0}, b = {0};
+    zt_status status = pieces_of(tok, ids, n, skip_special, &a);
+    for (int i = 0; i < tok->n_decs + tok->plain_bytes && status == ZT_OK; i++) {
+        const strings from = a;
+        a = b;
+        b = from;
+        a.n = a.text.size = 0;
+        status = step(tok->plain_bytes ? &clean : &tok->decs[i], &b, &a);
     }
-    if (status == ZT_OK) status = zt_utf8_clean(now.list[0].data, now.list[0].size, &clean);
-    if (status == ZT_OK) status = zt_text_add(&clean, "", 1);
-    clear(&now);
-    clear(&next);
-    if (status != ZT_OK) {
-        zt_text_free(&clean);
-        return status;
+    const size_t length = a.text.size;
+    if (status == ZT_OK) status = zt_text_add(&a.text, "", 1);
+    if (status == ZT_OK) {
+        *text = a.text.data;
+        *size = length;
+        a.text = (zt_text){0};
     }
-    *text = clean.data;
-    *size = clean.size - 1;
-    return ZT_OK;
+    strings_free(&a);
+    strings_free(&b);
+    return status;
 }

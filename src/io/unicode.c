@@ -1,5 +1,6 @@
-/* unicode.c - UTF-8, and NFC after Unicode Standard Annex 15. */
+/* unicode.c - UTF-8, characters newer than PCRE2, and NFC after Unicode Standard Annex 15. */
 #include "io/unicode.h"
+#include "io/unicode_recent.h"
 #include "io/unicode_tables.h"
 
 #include <stdlib.h>
@@ -33,6 +34,23 @@ zt_status zt_text_add_code(zt_text *t, uint32_t c)
         s[i] = (char)(0x80 | (c & 0x3F));
     s[0] = (char)(lead[n] | c);
     return zt_text_add(t, s, n);
+}
+
+zt_status zt_text_replace(zt_text *t, const char *s, size_t n, const char *from, const char *by)
+{
+    const size_t length = strlen(from);
+    size_t last = 0;
+    for (size_t i = 0; length && i + length <= n;) {
+        if (s[i] != *from || memcmp(s + i, from, length) != 0) {
+            i++;
+            continue;
+        }
+        ZT_TRY(zt_text_add(t, s + last, i - last));
+        ZT_TRY(zt_text_add(t, by, strlen(by)));
+        i += length;
+        last = i;
+    }
+    return zt_text_add(t, s + last, n - last);
 }
 
 uint32_t zt_utf8_next(const char *s, size_t n, size_t *length, bool *valid)
@@ -84,12 +102,23 @@ zt_status zt_utf8_clean(const char *s, size_t n, zt_text *out)
     return zt_text_add(out, s + from, n - from);
 }
 
+/* Eight bytes of ASCII at s + i. */
+static bool plain(const char *s, size_t n, size_t i)
+{
+    uint64_t x;
+    if (i + sizeof x > n) return false;
+    memcpy(&x, s + i, sizeof x);
+    return !(x & 0x8080808080808080u);
+}
+
 bool zt_utf8_valid(const char *s, size_t n)
 {
     size_t length;
     bool valid = true;
-    for (size_t i = 0; i < n && valid; i += length)
-        (void)zt_utf8_next(s + i, n - i, &length, &valid);
+    for (size_t i = 0; i < n && valid; i += length) {
+        length = sizeof(uint64_t);
+        if (!plain(s, n, i)) (void)zt_utf8_next(s + i, n - i, &length, &valid);
+    }
     return valid;
 }
 
@@ -98,6 +127,31 @@ bool zt_is_space(uint32_t c)
     return (c >= 9 && c <= 13) || c == 32 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
            c == 0x205F || c == 0x3000;
+}
+
+static int in_range(const void *key, const void *row)
+{
+    uint32_t c = *(const uint32_t *)key;
+    const uint32_t *r = row;
+    return c < r[0] ? -1 : c > r[1];
+}
+
+zt_status zt_unicode_stand_in(const char *s, size_t n, zt_text *out)
+{
+    size_t length, from = 0;
+    for (size_t i = 0; i < n; i += length) {
+        length = sizeof(uint64_t);
+        if (plain(s, n, i)) continue;
+        const uint32_t c = zt_utf8_next(s + i, n - i, &length, NULL);
+        if (c < recent[0][0]) continue;
+        const uint32_t *r =
+            bsearch(&c, recent, sizeof recent / sizeof *recent, sizeof *recent, in_range);
+        if (!r) continue;
+        ZT_TRY(zt_text_add(out, s + from, i - from));
+        ZT_TRY(zt_text_add_code(out, r[2]));
+        from = i + length;
+    }
+    return from ? zt_text_add(out, s + from, n - from) : ZT_OK;
 }
 
 /* ---- NFC ---- */
@@ -144,13 +198,6 @@ static zt_status decompose(codes *q, uint32_t c)
     return d[2] ? decompose(q, d[2]) : ZT_OK;
 }
 
-static int in_range(const void *key, const void *row)
-{
-    uint32_t c = *(const uint32_t *)key;
-    const uint32_t *r = row;
-    return c < r[0] ? -1 : c > r[1];
-}
-
 static uint32_t class_of(uint32_t c)
 {
     if (c < 0x300) return 0;
@@ -176,16 +223,36 @@ static uint32_t composed(uint32_t a, uint32_t b)
     return r ? r[2] : 0;
 }
 
-/* Marks between two starters in the order of their classes, keeping that of equals. */
-static void reorder(codes *q)
+static int by_key(const void *a, const void *b)
 {
-    for (size_t i = 1; i < q->n; i++) {
-        uint32_t c = q->c[i], k = class_of(c);
-        size_t j = i;
-        for (; k && j > 0 && class_of(q->c[j - 1]) > k; j--)
-            q->c[j] = q->c[j - 1];
-        q->c[j] = c;
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Marks between two starters in the order of their classes, keeping that of equals. */
+static zt_status reorder(codes *q)
+{
+    uint64_t few[32], *keys; /* class, place, code */
+    for (size_t i = 0, end; i < q->n; i = end) {
+        bool sorted = true;
+        uint32_t last = 0, k;
+        for (end = i; end < q->n && (k = class_of(q->c[end])) != 0; end++) {
+            sorted = sorted && k >= last;
+            last = k;
+        }
+        const size_t n = end - i;
+        end += n == 0;
+        if (sorted) continue;
+        keys = n > sizeof few / sizeof *few ? zt_malloc(n * sizeof *keys) : few;
+        if (!keys) return ZT_NOMEM();
+        for (size_t j = 0; j < n; j++)
+            keys[j] = (uint64_t)class_of(q->c[i + j]) << 56 | (uint64_t)j << 21 | q->c[i + j];
+        qsort(keys, n, sizeof *keys, by_key);
+        for (size_t j = 0; j < n; j++)
+            q->c[i + j] = (uint32_t)(keys[j] & 0x1FFFFF);
+        if (keys != few) zt_free(keys);
     }
+    return ZT_OK;
 }
 
 static void compose(codes *q)
@@ -207,17 +274,42 @@ static void compose(codes *q)
     q->n = to;
 }
 
+/* Appends the NFC form of a part that nothing before or behind it composes with. */
+static zt_status nfc_part(codes *q, const char *s, size_t n, zt_text *out)
+{
+    size_t length;
+    q->n = 0;
+    for (size_t i = 0; i < n; i += length)
+        ZT_TRY(decompose(q, zt_utf8_next(s + i, n - i, &length, NULL)));
+    ZT_TRY(reorder(q));
+    compose(q);
+    for (size_t i = 0; i < q->n; i++)
+        ZT_TRY(zt_text_add_code(out, q->c[i]));
+    return ZT_OK;
+}
+
+/* Characters below U+0300 are in NFC, and only the last before a higher one can compose: that one and the
+ * higher ones behind it are a part; all else is copied. */
 zt_status zt_nfc(const char *s, size_t n, zt_text *out)
 {
     codes q = {0};
-    size_t length;
+    size_t copied = 0, low = 0; /* where the last low character begins */
     zt_status status = ZT_OK;
-    for (size_t i = 0; i < n && status == ZT_OK; i += length)
-        status = decompose(&q, zt_utf8_next(s + i, n - i, &length, NULL));
-    reorder(&q);
-    compose(&q);
-    for (size_t i = 0; i < q.n && status == ZT_OK; i++)
-        status = zt_text_add_code(out, q.c[i]);
+    for (size_t i = 0; i < n && status == ZT_OK;) {
+        const unsigned char lead = (unsigned char)s[i];
+        if (lead < 0xCC) {
+            low = lead < 0x80 || lead >= 0xC0 ? i : low;
+            i++;
+            continue;
+        }
+        while (i < n && ((unsigned char)s[i] >= 0xCC || ((unsigned char)s[i] & 0xC0) == 0x80))
+            i++;
+        if (low < copied) low = copied;
+        status = zt_text_add(out, s + copied, low - copied);
+        if (status == ZT_OK) status = nfc_part(&q, s + low, i - low, out);
+        copied = low = i;
+    }
+    if (status == ZT_OK && copied < n) status = zt_text_add(out, s + copied, n - copied);
     zt_free(q.c);
     return status;
 }

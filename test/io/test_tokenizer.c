@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-static const char *const names[] = {"gpt2",  "prefix", "llama3",   "smollm2",
-                                    "qwen2", "llama2", "metaspace"};
+static const char *const names[] = {"gpt2",   "prefix",    "llama3", "smollm2", "qwen2",
+                                    "llama2", "metaspace", "splits", "unknown"};
 
 static char *golden(const char *name, const char *ending, size_t *size)
 {
@@ -28,10 +28,27 @@ static zt_tokenizer *load(const char *name)
     return t;
 }
 
-static size_t from_hex(const char *s, const char *end, char *out)
+/* One field of a line of cases. */
+typedef struct {
+    const char *s, *end;
+} field;
+enum { INPUT, PLAIN, SPECIAL, TEXT, SKIPPED, FIELDS };
+
+/* Cuts a line into its fields, "=" being the one before again; returns the next line. */
+static const char *cut_line(const char *line, field f[FIELDS])
+{
+    for (int i = 0; i < FIELDS; i++) {
+        f[i] = (field){line, line + strcspn(line, "\t\n")};
+        line = f[i].end + 1;
+        if (i > 0 && *f[i].s == '=') f[i] = f[i - 1];
+    }
+    return line;
+}
+
+static size_t from_hex(field f, char *out)
 {
     size_t n = 0;
-    for (; s + 1 < end; s += 2) {
+    for (const char *s = f.s; s + 1 < f.end; s += 2) {
         unsigned x;
         assert_int_equal(sscanf((char[]){s[0], s[1], 0}, "%2x", &x), 1);
         out[n++] = (char)x;
@@ -39,10 +56,11 @@ static size_t from_hex(const char *s, const char *end, char *out)
     return n;
 }
 
-static void same_ids(const char *name, int line, const char *s, const char *end, const zt_ids *got)
+static void same_ids(const char *name, int line, field f, const zt_ids *got)
 {
     size_t i = 0;
-    for (char *next; s < end; s = next + (*next == ' ')) {
+    const char *s = f.s;
+    for (char *next; s < f.end; s = next + (*next == ' ')) {
         long x = strtol(s, &next, 10);
         if (i >= got->count || got->data[i] != x)
             fail_msg("%s, case %d: id %zu is %d, wanted %ld", name, line, i,
@@ -50,6 +68,18 @@ static void same_ids(const char *name, int line, const char *s, const char *end,
         i++;
     }
     if (i != got->count) fail_msg("%s, case %d: %zu ids, wanted %zu", name, line, got->count, i);
+}
+
+static void same_text(const char *name, int line, const zt_tokenizer *t, const zt_ids *ids,
+                      bool skip, field f)
+{
+    static char want[1 << 16];
+    char *text;
+    size_t got, wanted = from_hex(f, want);
+    OK(zt_decode(t, ids->data, ids->count, skip, &text, &got));
+    if (got != wanted || memcmp(text, want, got) != 0)
+        fail_msg("%s, case %d: decoded \"%s\"", name, line, text);
+    zt_free(text);
 }
 
 static void as_the_library(void **state)
@@ -60,33 +90,56 @@ static void as_the_library(void **state)
         zt_encoder *e;
         OK(zt_encoder_create(t, &e));
         size_t size;
-        char *cases = golden(names[k], "cases", &size), *line = cases;
-        static char input[1 << 16], want[1 << 16];
+        char *cases = golden(names[k], "cases", &size);
+        static char input[1 << 16];
+        const char *line = cases;
+        field f[FIELDS];
         for (int n = 1; *line; n++) {
-            char *field[6] = {line};
-            for (int f = 1; f < 6; f++)
-                field[f] = field[f - 1] + strcspn(field[f - 1], f < 5 ? "\t" : "\n") + 1;
-            size_t length = from_hex(line, field[1] - 1, input);
-            for (int special = 0; special < 2; special++) {
-                zt_ids ids = {0};
-                OK(zt_encode(e, input, length, special, &ids));
-                same_ids(names[k], n, field[1 + special], field[2 + special] - 1, &ids);
-                for (int skip = 0; special && skip < 2; skip++) {
-                    char *text;
-                    size_t got, wanted = from_hex(field[3 + skip], field[4 + skip] - 1, want);
-                    OK(zt_decode(t, ids.data, ids.count, skip, &text, &got));
-                    if (got != wanted || memcmp(text, want, got) != 0)
-                        fail_msg("%s, case %d: decoded \"%s\"", names[k], n, text);
-                    zt_free(text);
-                }
-                zt_ids_free(&ids);
-            }
-            line = field[5];
+            line = cut_line(line, f);
+            const size_t length = from_hex(f[INPUT], input);
+            zt_ids ids = {0};
+            OK(zt_encode(e, input, length, false, &ids));
+            same_ids(names[k], n, f[PLAIN], &ids);
+            ids.count = 0;
+            OK(zt_encode(e, input, length, true, &ids));
+            same_ids(names[k], n, f[SPECIAL], &ids);
+            same_text(names[k], n, t, &ids, false, f[TEXT]);
+            same_text(names[k], n, t, &ids, true, f[SKIPPED]);
+            zt_ids_free(&ids);
         }
         zt_free(cases);
         zt_encoder_free(&e);
         zt_tokenizer_free(&t);
     }
+}
+
+/* What the cache does must not be seen. */
+static void cached_or_not(void **state)
+{
+    (void)state;
+    zt_tokenizer *t = load("llama2");
+    zt_encoder *e;
+    zt_ids all = {0}, again = {0};
+    OK(zt_encoder_create(t, &e));
+    char text[4096];
+    size_t n = 0;
+    for (uint32_t i = 0; n + 40 < sizeof text; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "the %u quick \xC3\xA9tudes \xE2\x96\x81 of\n%s",
+                              i * 2654435761u >> (i % 20), i % 3 ? " " : "");
+    OK(zt_encode(e, text, n, false, &all));
+    zt_encoder_free(&e); /* now with an empty cache, and twice */
+    OK(zt_encoder_create(t, &e));
+    for (int pass = 0; pass < 2; pass++) {
+        again.count = 0;
+        OK(zt_encode(e, text, n, false, &again));
+        assert_int_equal(again.count, all.count);
+        assert_memory_equal(again.data, all.data, all.count * sizeof *all.data);
+    }
+    zt_ids_free(&all);
+    zt_ids_free(&again);
+    zt_encoder_free(&e);
+    zt_tokenizer_free(&t);
 }
 
 static void plain_bytes(void **state)
@@ -114,27 +167,61 @@ static void plain_bytes(void **state)
     zt_tokenizer_free(&t);
 }
 
-/* A long run without a place to cut must not take the square of its length. */
+/* Long runs without a place to cut, for merges, normalisation and patterns: must not take the square of their
+ * length. The text comes back. */
 static void long_runs(void **state)
 {
     (void)state;
-    zt_tokenizer *t = load("llama2");
-    zt_encoder *e;
-    zt_ids ids = {0};
-    OK(zt_encoder_create(t, &e));
+    static const struct {
+        const char *tokenizer, *text;
+        size_t period;
+    } runs[] = {{"llama2", "the quick onion ", 16},
+                {"llama2", "aeiou", 5},
+                {"gpt2", "thequickonions", 14},
+                {"gpt2", " ", 1},
+                {"llama3", " \n  ", 4},
+                {"smollm2", "....!?", 6},
+                {"qwen2", "\xCC\xA3\xCC\xB1", 4}};
     const size_t n = 1 << 20;
     char *text = malloc(n), *back;
-    size_t size;
-    for (size_t i = 0; i < n; i++)
-        text[i] = "the quick onion "[(i * 7 + i / 13) % 16];
-    OK(zt_encode(e, text, n, false, &ids));
-    OK(zt_decode(t, ids.data, ids.count, false, &back, &size));
-    assert_int_equal(size, n);
-    assert_memory_equal(back, text, n);
-    zt_free(back);
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+        zt_tokenizer *t = load(runs[k].tokenizer);
+        zt_encoder *e;
+        zt_ids ids = {0};
+        OK(zt_encoder_create(t, &e));
+        size_t size;
+        for (size_t i = 0; i < n; i++)
+            text[i] = runs[k].text[runs[k].period < 5 ? i % runs[k].period
+                                                      : (i * 7 + i / 13) % runs[k].period];
+        OK(zt_encode(e, text, n, false, &ids));
+        OK(zt_decode(t, ids.data, ids.count, false, &back, &size));
+        assert_int_equal(size, n);
+        if (strcmp(runs[k].tokenizer, "qwen2") != 0) assert_memory_equal(back, text, n);
+        zt_free(back);
+        zt_ids_free(&ids);
+        zt_encoder_free(&e);
+        zt_tokenizer_free(&t);
+    }
     free(text);
-    zt_ids_free(&ids);
-    zt_encoder_free(&e);
+}
+
+static void looked_up(void **state)
+{
+    (void)state;
+    zt_tokenizer *t = load("llama3");
+    const int32_t id = zt_tokenizer_find(t, "\xC4\xA0the"); /* as the file has it */
+    assert_true(id > 0);
+    assert_string_equal(zt_tokenizer_piece(t, id), " the");
+    assert_int_equal(zt_tokenizer_find(t, " the"), -1);
+    assert_int_equal(zt_tokenizer_find(t, "no such token"), -1);
+    const int32_t end = zt_tokenizer_find(t, "<|end_of_text|>");
+    assert_string_equal(zt_tokenizer_piece(t, end), "<|end_of_text|>");
+    assert_null(zt_tokenizer_piece(t, zt_tokenizer_vocab(t)));
+    assert_null(zt_tokenizer_piece(t, -1));
+    const int32_t beyond = zt_tokenizer_vocab(t);
+    char *text;
+    size_t size;
+    FAILS(zt_decode(t, &beyond, 1, false, &text, &size), ZT_ERR_ARG, "not in the vocabulary");
     zt_tokenizer_free(&t);
 }
 
@@ -173,6 +260,50 @@ static void refused_by_name(void **state)
         {"{\"added_tokens\": [{\"id\": 1}], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, "
          "\"merges\": []}}",
          "added token"},
+        {"{\"added_tokens\": [{\"id\": 1, \"content\": \"a\"}], \"model\": {\"type\": \"BPE\", "
+         "\"vocab\": "
+         "{\"a\": 0, \"b\": 1}, \"merges\": []}}",
+         "has id 1, elsewhere 0"},
+        {"{\"normalizer\": {\"type\": \"NFKC\"}, \"model\": {\"type\": \"BPE\"}}", "NFKC"},
+        {"{\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \" \"}, \"content\": "
+         "\"\"}, "
+         "\"model\": {\"type\": \"BPE\"}}",
+         "a Regex pattern"},
+        {"{\"normalizer\": {\"type\": \"Sequence\"}, \"model\": {\"type\": \"BPE\"}}",
+         "normalizers"},
+        {"{\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Torn\"}, \"model\": {\"type\": "
+         "\"BPE\"}}",
+         "Torn"},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\"}, \"model\": "
+         "{\"type\": "
+         "\"BPE\"}}",
+         "replacement \"_\""},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"prepend_scheme\": \"last\"}, \"model\": "
+         "{\"type\": "
+         "\"BPE\"}}",
+         "last"},
+        {"{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\"}}",
+         "ByteLevel"},
+        {"{\"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\"}}", "ByteLevel"},
+        {"{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
+         "\"ByteLevel\"}, "
+         "{\"type\": \"Digits\"}]}, \"model\": {\"type\": \"BPE\"}}",
+         "Digits"},
+        {"{\"decoder\": {\"type\": \"Strip\", \"content\": \"ab\"}, \"model\": {\"type\": "
+         "\"BPE\"}}",
+         "ab"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": "
+         "\"?\"}}",
+         "unk_token \"?\""},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": "
+         "0.1}}",
+         "dropout"},
+        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
+         "{\"id\": "
+         "\"<s>\"}}], \"special_tokens\": {\"<s>\": {\"ids\": [7]}}}, \"model\": {\"type\": "
+         "\"BPE\", "
+         "\"vocab\": {\"a\": 0}, \"merges\": []}}",
+         "an id of the template item \"<s>\""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         zt_tokenizer *t;
@@ -181,35 +312,87 @@ static void refused_by_name(void **state)
     }
 }
 
-static void failing_allocations(void **state)
+/* What a pattern says in Ruby's syntax and PCRE2 would read in another way, or not at all. */
+static void refused_patterns(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {{"\\\\b", "\\b"},
+                                         {"\\\\h+", "\\h"},
+                                         {"[a&&b]", "a class in a class"},
+                                         {"[[:alpha:]]", "a class in a class"},
+                                         {"a{1,3}+", "}+"},
+                                         {"a{,3}", "{,"},
+                                         {"(?i)a", "(?i"},
+                                         {"(*UCP)a", "(*"},
+                                         {"[]a]", "[]"},
+                                         {"a\\\\", "\\"},
+                                         {"[\\\\W]", "\\W"},
+                                         {"\\\\p{L", "{ without }"},
+                                         {"(", "parenthesis"},
+                                         {"", "nothing"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char json[400];
+        zt_tokenizer *t;
+        (void)snprintf(
+            json, sizeof json,
+            "{\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": "
+            "{\"Regex\": \"%s\"}}, \"model\": {\"type\": \"BPE\"}}",
+            bad[i][0]);
+        FAILS(zt_tokenizer_parse(json, strlen(json), "file", &t), ZT_ERR_FORMAT, bad[i][1]);
+    }
+}
+
+/* A file cut short anywhere is refused, and leaves nothing behind. */
+static void cut_short(void **state)
 {
     (void)state;
     size_t size;
     char *text = golden("smollm2", "json", &size);
-    for (int nth = 1;; nth++) {
-        zt_tokenizer *t = NULL;
-        zt_encoder *e = NULL;
-        zt_ids ids = {0};
-        zt_fault_alloc(nth);
-        zt_status s = zt_tokenizer_parse(text, size, "file", &t);
-        if (s == ZT_OK) s = zt_encoder_create(t, &e);
-        if (s == ZT_OK) s = zt_encode(e, "hello wor ld, 123\xff", 18, true, &ids);
-        zt_fault_alloc(-1);
-        zt_ids_free(&ids);
-        zt_encoder_free(&e);
-        zt_tokenizer_free(&t);
-        if (s == ZT_OK) break;
-        assert_int_equal(s, ZT_ERR_NOMEM);
-        if (nth > 50 && nth < 1700) nth += 31; /* one token of the vocabulary is like the other */
+    for (size_t n = 0; n < size; n += n < 2000 ? 1 : 97) {
+        zt_tokenizer *t;
+        FAILS(zt_tokenizer_parse(text, n, "file", &t), ZT_ERR_FORMAT, "file");
     }
     zt_free(text);
+}
+
+static void failing_allocations(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"smollm2", "qwen2", "llama2", "unknown", "splits"};
+    static const char input[] =
+        "hello wor ld, 123\xff \xC3\xA9\xCC\x81\xCC\x81 \xEA\x9F\x8B <s> don't";
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        size_t size, length;
+        char *text = golden(kinds[k], "json", &size);
+        for (int nth = 1, left = 1; left; nth += nth > 60 && nth < 900 ? 17 : 1) {
+            zt_tokenizer *t = NULL;
+            zt_encoder *e = NULL;
+            zt_ids ids = {0};
+            char *back = NULL;
+            zt_fault_alloc(nth);
+            zt_status s = zt_tokenizer_parse(text, size, "file", &t);
+            if (s == ZT_OK) s = zt_encoder_create(t, &e);
+            if (s == ZT_OK) s = zt_encode(e, input, sizeof input - 1, true, &ids);
+            if (s == ZT_OK) s = zt_decode(t, ids.data, ids.count, false, &back, &length);
+            zt_fault_alloc(-1);
+            left = s != ZT_OK;
+            if (left) assert_int_equal(s, ZT_ERR_NOMEM);
+            zt_free(back);
+            zt_ids_free(&ids);
+            zt_encoder_free(&e);
+            zt_tokenizer_free(&t);
+        }
+        zt_free(text);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_library),      cmocka_unit_test(plain_bytes),
-        cmocka_unit_test(long_runs),           cmocka_unit_test(refused_by_name),
+        cmocka_unit_test(as_the_library),      cmocka_unit_test(cached_or_not),
+        cmocka_unit_test(plain_bytes),         cmocka_unit_test(long_runs),
+        cmocka_unit_test(looked_up),           cmocka_unit_test(refused_by_name),
+        cmocka_unit_test(refused_patterns),    cmocka_unit_test(cut_short),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
