@@ -35,6 +35,10 @@ zt_comm_transport(const zt_comm *comm); /* "MPI (Open MPI 4.1.4)", "threads", "s
 /* Seconds that a wait may see no progress of its peers before it fails with ZT_ERR_PEER naming
  * rank, step and operation; default 600; 0 = for ever. Local. */
 void zt_comm_set_timeout(zt_comm *comm, double seconds);
+/* Full checks (also ZT_CHECKS=full in the environment): every call first tells all ranks its name, counts and types, and
+ * fails on every rank, naming both calls, where they differ. Costs a small message per peer and call, which is not
+ * counted. Logically collective: the same on all ranks, with no request in flight. */
+void zt_comm_set_checks(zt_comm *comm, bool full);
 /* What the next operations belong to, for messages: "step 12". Local. */
 void zt_comm_set_label(zt_comm *comm, const char *label);
 
@@ -69,6 +73,9 @@ ZT_MUST_USE zt_status zt_comm_progress(zt_comm *comm);
 /* Waits, finishes the arithmetic of a reduction, frees the request (*req = NULL). NULL is fine.
  * Requests may be waited for in any order that is the same on all ranks. */
 ZT_MUST_USE zt_status zt_wait(zt_comm *comm, zt_request **req);
+/* After a failure of this rank: calls off all requests in flight, which end with it, so that their buffers may go. (What
+ * MPI has begun to send it may read until the job ends.) Local. */
+void zt_comm_call_off(zt_comm *comm);
 bool zt_request_done(const zt_request *req); /* true: zt_wait will not block. Local */
 
 /* Small blocking ones (kilobytes), rank order, double accumulation for fp64. */

@@ -43,14 +43,16 @@ zt_status zt_comm_world(int *argc, char ***argv, zt_comm **out)
 #else
 #include <mpi.h>
 
-static zt_status check(zt_comm *c, int rc, const char *what, int peer)
+enum { BYE = ZT_TAGS }; /* the tag by which a rank says that it has ended */
+
+static zt_status check(const zt_comm *c, int rc, const char *op, const char *what, int peer)
 {
     if (rc == MPI_SUCCESS) return ZT_OK;
     char text[MPI_MAX_ERROR_STRING];
     int n = 0;
     (void)MPI_Error_string(rc, text, &n);
-    return ZT_FAIL(ZT_ERR_COMM, "rank %d, %s: MPI failed to %s with rank %d: %.*s",
-                   c ? c->rank : -1, c ? c->label : "start", what, peer, n, text);
+    return ZT_FAIL(ZT_ERR_COMM, "rank %d, %s%s%s: MPI failed to %s rank %d: %.*s", c->rank, op,
+                   c->label[0] ? ", " : "", c->label, what, peer, n, text);
 }
 
 /* MPI_Request is a pointer in Open MPI and a number in MPICH; a message has room for either. */
@@ -62,31 +64,63 @@ static zt_status start(zt_comm *c, zt_message *m)
     int rc = m->is_send
                  ? MPI_Isend(m->data, (int)m->bytes, MPI_BYTE, m->peer, m->tag, MPI_COMM_WORLD, &r)
                  : MPI_Irecv(m->data, (int)m->bytes, MPI_BYTE, m->peer, m->tag, MPI_COMM_WORLD, &r);
-    memcpy(&m->u, &r, sizeof r);
-    return check(c, rc, m->is_send ? "start sending" : "start receiving", m->peer);
+    memcpy(&m->handle, &r, sizeof r);
+    return check(c, rc, m->op, m->is_send ? "start sending to" : "start receiving from", m->peer);
 }
 
 static zt_status test(zt_comm *c, zt_message *m)
 {
     MPI_Request r;
     MPI_Status s;
-    int flag = 0;
-    memcpy(&r, &m->u, sizeof r);
+    int flag = 0, got = 0;
+    memcpy(&r, &m->handle, sizeof r);
     int rc = MPI_Test(&r, &flag, &s);
-    memcpy(&m->u, &r, sizeof r);
-    ZT_TRY(check(c, rc, m->is_send ? "send" : "receive", m->peer));
-    m->done = flag != 0;
-    int got = 0;
+    memcpy(&m->handle, &r, sizeof r);
+    int class = MPI_SUCCESS;
+    m->done = flag != 0 || rc != MPI_SUCCESS; /* an error ends a request, too */
+    if (rc != MPI_SUCCESS) (void)MPI_Error_class(rc, &class);
+    if (class == MPI_ERR_TRUNCATE) return zt_comm_wrong_size(c, m, 0);
+    ZT_TRY(check(c, rc, m->op, m->is_send ? "send to" : "receive from", m->peer));
     if (m->done && !m->is_send && MPI_Get_count(&s, MPI_BYTE, &got) == MPI_SUCCESS &&
         (size_t)got != m->bytes)
-        return ZT_FAIL(ZT_ERR_COMM, "rank %d sent %d bytes where rank %d waits for %zu", m->peer,
-                       got, c->rank, m->bytes);
+        return zt_comm_wrong_size(c, m, (size_t)got);
     return ZT_OK;
 }
 
-static void destroy(zt_comm *c)
+/* What is being sent stays under way until MPI ends; a receive is called off if nothing has come yet. */
+static void drop(zt_comm *c, zt_message *m)
 {
     (void)c;
+    MPI_Request r;
+    memcpy(&r, &m->handle, sizeof r);
+    if (!m->is_send) (void)MPI_Cancel(&r);
+    (void)MPI_Request_free(&r);
+}
+
+static int gone(zt_comm *c, int peer, bool *has_failed)
+{
+    (void)c;
+    (void)has_failed; /* the launcher ends the job when a process dies */
+    int flag = 0;
+    int rc = MPI_Iprobe(peer, BYE, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    return rc == MPI_SUCCESS && flag ? peer : -1;
+}
+
+/* Says so to all, waits until all have said it, and ends MPI. */
+static void destroy(zt_comm *c)
+{
+    MPI_Request *r = zt_calloc(2 * (size_t)c->size, sizeof *r);
+    int n = 0, all = 0;
+    for (int p = 0; r && p < c->size; p++) {
+        if (p == c->rank) continue;
+        (void)MPI_Isend(NULL, 0, MPI_BYTE, p, BYE, MPI_COMM_WORLD, &r[n++]);
+        (void)MPI_Irecv(NULL, 0, MPI_BYTE, p, BYE, MPI_COMM_WORLD, &r[n++]);
+    }
+    for (unsigned round = 0; n > 0 && !all; round++) {
+        if (MPI_Testall(n, r, &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS) break;
+        zt_comm_pause(round);
+    }
+    zt_free(r);
     (void)MPI_Finalize();
 }
 
@@ -96,7 +130,7 @@ static void abort_job(zt_comm *c, int exit_code)
     (void)MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
-static const zt_transport mpi = {start, test, destroy, abort_job, NULL};
+static const zt_transport mpi = {start, test, drop, destroy, abort_job, gone};
 
 /* The lowest rank of each rank's host. */
 static zt_status find_hosts(zt_comm *c)
@@ -111,7 +145,7 @@ static zt_status find_hosts(zt_comm *c)
     if (rc == MPI_SUCCESS) rc = MPI_Comm_free(&host);
     if (rc == MPI_SUCCESS) zt_comm_set_nodes(c, node);
     zt_free(node);
-    return check(c, rc, "find out who shares a host", c->rank);
+    return check(c, rc, "start", "learn who shares a host with", c->rank);
 }
 
 zt_status zt_comm_world(int *argc, char ***argv, zt_comm **out)

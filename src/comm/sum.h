@@ -7,6 +7,7 @@
 typedef struct {
     const char *own;    /* this rank's piece */
     const char *others; /* those of the other ranks, in their order */
+    int64_t stride;     /* elements from one of them to the next */
     int ranks, rank;
     int64_t count;
     zt_dtype type, to_type;

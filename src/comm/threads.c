@@ -1,110 +1,136 @@
-/* threads.c - ranks as threads of one process: a message is a note in the receiver's box, and the
- * receiver copies. For tests, sanitizers, and machines without a launcher. */
+/* threads.c - ranks as threads of one process: a message is a note in a box, and the receiver copies. For tests,
+ * sanitizers, and machines without a launcher. */
 #include "comm/transport.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
+/* Belongs to the sender, who takes it back when it is read. */
 typedef struct note {
-    int from, tag;
+    struct note *next;
     const char *data;
     size_t bytes;
-    int64_t number;
+    int tag, part;
+    atomic_bool is_read;
 } note;
 
-typedef struct {
+typedef struct { /* notes from one rank to another, in order */
     pthread_mutex_t lock;
-    note *notes; /* in order of sending */
-    int n, room;
+    note *first;
 } box;
 
 typedef struct {
     int size;
-    box *boxes;        /* by receiver */
-    atomic_int failed; /* 1 + rank of the first that ended with an error */
+    box *boxes;         /* [sender][receiver] */
+    atomic_bool *ended; /* [size] */
+    atomic_int failed;  /* 1 + the first that ended with an error */
 } world;
 
 typedef struct {
     world *w;
-    int64_t *sent; /* by receiver: notes so far */
+    note *spare;
 } place;
+
+static box *box_of(const world *w, int from, int to)
+{
+    return &w->boxes[from * w->size + to];
+}
 
 static zt_status start(zt_comm *c, zt_message *m)
 {
-    place *p = c->self;
     if (!m->is_send) return ZT_OK;
-    box *b = &p->w->boxes[m->peer];
-    zt_status status = ZT_OK;
+    place *p = c->self;
+    note *n = p->spare;
+    if (n)
+        p->spare = n->next;
+    else if (!(n = zt_calloc(1, sizeof *n)))
+        return ZT_NOMEM();
+    n->next = NULL;
+    n->data = m->data;
+    n->bytes = m->bytes;
+    n->tag = m->tag;
+    n->part = m->part;
+    atomic_store(&n->is_read, false);
+    m->handle = n;
+    box *b = box_of(p->w, c->rank, m->peer);
     (void)pthread_mutex_lock(&b->lock);
-    if (b->n == b->room) {
-        int room = b->room ? 2 * b->room : 64;
-        note *more = zt_realloc(b->notes, (size_t)room * sizeof *more);
-        if (more) {
-            b->notes = more;
-            b->room = room;
-        } else {
-            status = ZT_NOMEM();
-        }
-    }
-    if (status == ZT_OK) {
-        m->u.posted = ++p->sent[m->peer];
-        b->notes[b->n++] = (note){c->rank, m->tag, m->data, m->bytes, m->u.posted};
-    }
+    note **last = &b->first;
+    while (*last)
+        last = &(*last)->next;
+    *last = n;
     (void)pthread_mutex_unlock(&b->lock);
-    return status;
+    return ZT_OK;
 }
 
-/* A sent message is done when its note is gone from the receiver's box. */
-static bool is_taken(const box *b, int from, int64_t number)
+/* Out of the box with the note that this message waits for, or that it sent. */
+static note *take(box *b, const zt_message *m)
 {
-    for (int i = 0; i < b->n; i++)
-        if (b->notes[i].from == from && b->notes[i].number == number) return false;
-    return true;
+    (void)pthread_mutex_lock(&b->lock);
+    note **at = &b->first;
+    while (*at && (m->is_send ? *at != m->handle : (*at)->tag != m->tag || (*at)->part != m->part))
+        at = &(*at)->next;
+    note *n = *at;
+    if (n) *at = n->next;
+    (void)pthread_mutex_unlock(&b->lock);
+    return n;
+}
+
+static void keep_spare(place *p, note *n)
+{
+    n->next = p->spare;
+    p->spare = n;
 }
 
 static zt_status test(zt_comm *c, zt_message *m)
 {
     place *p = c->self;
-    box *b = &p->w->boxes[m->is_send ? m->peer : c->rank];
-    (void)pthread_mutex_lock(&b->lock);
     if (m->is_send) {
-        m->done = is_taken(b, c->rank, m->u.posted);
-        (void)pthread_mutex_unlock(&b->lock);
+        m->done = atomic_load(&((note *)m->handle)->is_read);
+        if (m->done) keep_spare(p, m->handle);
         return ZT_OK;
     }
-    zt_status status = ZT_OK;
-    for (int i = 0; i < b->n && !m->done; i++) {
-        const note t = b->notes[i];
-        if (t.from != m->peer || t.tag != m->tag) continue;
-        if (t.bytes != m->bytes)
-            status = ZT_FAIL(ZT_ERR_COMM, "rank %d sent %zu bytes where rank %d waits for %zu",
-                             t.from, t.bytes, c->rank, m->bytes);
-        else
-            memcpy(m->data, t.data, t.bytes);
-        b->n--;
-        memmove(b->notes + i, b->notes + i + 1, (size_t)(b->n - i) * sizeof *b->notes);
-        m->done = true;
-    }
-    (void)pthread_mutex_unlock(&b->lock);
-    return status;
+    note *n = take(box_of(p->w, m->peer, c->rank), m);
+    if (!n) return ZT_OK;
+    const size_t got = n->bytes;
+    if (got == m->bytes && got > 0) memcpy(m->data, n->data, got);
+    m->done = true;
+    atomic_store(&n->is_read, true); /* from here on it is the sender's again */
+    return got == m->bytes ? ZT_OK : zt_comm_wrong_size(c, m, got);
 }
 
-static int lost_peer(zt_comm *c)
+/* A note that is not in its box any more is being read: not for long. */
+static void drop(zt_comm *c, zt_message *m)
 {
-    const place *p = c->self;
-    int failed = atomic_load(&p->w->failed) - 1;
-    return failed == c->rank ? -1 : failed;
+    if (!m->is_send) return;
+    place *p = c->self;
+    note *n = m->handle;
+    if (!take(box_of(p->w, c->rank, m->peer), m))
+        for (unsigned round = 0; !atomic_load(&n->is_read); round++)
+            zt_comm_pause(round);
+    keep_spare(p, n);
+}
+
+static int gone(zt_comm *c, int peer, bool *has_failed)
+{
+    const world *w = ((const place *)c->self)->w;
+    const int failed = atomic_load(&w->failed) - 1;
+    *has_failed = failed >= 0;
+    if (*has_failed) return failed;
+    return atomic_load(&w->ended[peer]) ? peer : -1;
 }
 
 static void destroy(zt_comm *c)
 {
     place *p = c->self;
-    zt_free(p->sent);
+    for (note *n = p->spare, *next; n; n = next) {
+        next = n->next;
+        zt_free(n);
+    }
     zt_free(p);
 }
 
-static const zt_transport threads = {start, test, destroy, NULL, lost_peer};
+static const zt_transport threads = {start, test, drop, destroy, NULL, gone};
 
 typedef struct {
     world *w;
@@ -118,19 +144,17 @@ typedef struct {
 static zt_status join_world(world *w, int rank, zt_comm **comm)
 {
     place *p = zt_calloc(1, sizeof *p);
-    int64_t *sent = zt_calloc((size_t)w->size, sizeof *sent);
-    zt_status status = p && sent ? zt_comm_make(&threads, p, rank, w->size, comm) : ZT_NOMEM();
-    if (status != ZT_OK) {
+    int *nodes = zt_calloc((size_t)w->size, sizeof *nodes); /* all on one host */
+    zt_status status = p && nodes ? zt_comm_make(&threads, p, rank, w->size, comm) : ZT_NOMEM();
+    if (status == ZT_OK) {
+        p->w = w;
+        zt_comm_set_nodes(*comm, nodes);
+        (void)snprintf((*comm)->name, ZT_NAME, "threads");
+    } else {
         zt_free(p);
-        zt_free(sent);
-        return status;
     }
-    *p = (place){w, sent};
-    int *nodes = zt_calloc((size_t)w->size, sizeof *nodes);
-    if (nodes) zt_comm_set_nodes(*comm, nodes);
     zt_free(nodes);
-    (void)snprintf((*comm)->name, ZT_NAME, "threads");
-    return ZT_OK;
+    return status;
 }
 
 static void *run(void *arg)
@@ -144,6 +168,7 @@ static void *run(void *arg)
         (void)atomic_compare_exchange_strong(&j->w->failed, &none, j->rank + 1);
         (void)snprintf(j->message, sizeof j->message, "%s", zt_error_message());
     }
+    atomic_store(&j->w->ended[j->rank], true);
     zt_comm_destroy(&comm);
     return NULL;
 }
@@ -176,18 +201,22 @@ static zt_status run_jobs(world *w, job *jobs, zt_rank_fn *fn, void *arg)
 
 zt_status zt_comm_run_threads(int n, zt_rank_fn *fn, void *arg)
 {
+    if (n < 1) return ZT_FAIL(ZT_ERR_ARG, "%d ranks: at least one is needed", n);
+    const size_t n_boxes = (size_t)n * (size_t)n;
     world w = {.size = n};
-    w.boxes = zt_calloc((size_t)n, sizeof *w.boxes);
+    w.boxes = zt_calloc(n_boxes, sizeof *w.boxes);
+    w.ended = zt_calloc((size_t)n, sizeof *w.ended);
     job *jobs = zt_calloc((size_t)n, sizeof *jobs);
-    zt_status status = w.boxes && jobs ? ZT_OK : ZT_NOMEM();
-    for (int i = 0; i < n && status == ZT_OK; i++)
-        (void)pthread_mutex_init(&w.boxes[i].lock, NULL);
-    if (status == ZT_OK) status = run_jobs(&w, jobs, fn, arg);
-    for (int i = 0; w.boxes && jobs && i < n; i++) {
-        zt_free(w.boxes[i].notes);
-        (void)pthread_mutex_destroy(&w.boxes[i].lock);
+    zt_status status = w.boxes && w.ended && jobs ? ZT_OK : ZT_NOMEM();
+    if (status == ZT_OK) {
+        for (size_t i = 0; i < n_boxes; i++)
+            (void)pthread_mutex_init(&w.boxes[i].lock, NULL);
+        status = run_jobs(&w, jobs, fn, arg);
+        for (size_t i = 0; i < n_boxes; i++)
+            (void)pthread_mutex_destroy(&w.boxes[i].lock);
     }
     zt_free(w.boxes);
+    zt_free(w.ended);
     zt_free(jobs);
     return status;
 }

@@ -11,7 +11,7 @@
         if (!(x)) return ZT_FAIL(ZT_ERR_ARG, "line %d: %s does not hold", __LINE__, #x);           \
     } while (0)
 
-static const int64_t counts[] = {0, 1, 5, 17, 4096, 100003};
+static const int64_t counts[] = {0, 1, 5, 17, 4096, 10007};
 static const zt_dtype comm_types[] = {ZT_F32, ZT_BF16, ZT_F16};
 
 /* Element i of rank r's buffer: a small whole number. */
@@ -89,6 +89,47 @@ static inline zt_status reduce_scatters(zt_comm *c)
                 free(recv);
                 free(work);
             }
+    return ZT_OK;
+}
+
+/* More than a message holds: the sum is made piece by piece, in place and added to. */
+static inline zt_status long_ones(zt_comm *c)
+{
+    const int n = zt_comm_size(c), me = zt_comm_rank(c);
+    const int64_t count = (9 << 20) + 5; /* bf16: two messages and a bit */
+    if (n > 3) return ZT_OK;
+    uint16_t *send = malloc((size_t)(n * count) * 2), *mine = send + me * count;
+    uint16_t *work = malloc(zt_reduce_scatter_work(c, count, ZT_BF16) + 1);
+    float *sum = malloc((size_t)count * sizeof *sum);
+    zt_request *r = NULL;
+    CHECK(send && work && sum);
+    for (int64_t i = 0; i < n * count; i++)
+        send[i] = zt_f32_to_bf16(whole(me, i));
+    for (int64_t i = 0; i < count; i++)
+        sum[i] = 0.5f;
+    zt_comm_counts_reset(c);
+    ZT_TRY(zt_reduce_scatter_start(c, send, sum, count, ZT_BF16, ZT_F32, true, work, &r));
+    ZT_TRY(zt_wait(c, &r));
+    CHECK(zt_comm_counts(c)[ZT_COUNT_REDUCE].bytes == (n - 1) * count * 2);
+    ZT_TRY(zt_reduce_scatter_start(c, send, mine, count, ZT_BF16, ZT_BF16, false, work, &r));
+    ZT_TRY(zt_wait(c, &r));
+    for (int64_t i = 0; i < count; i++) {
+        float want = 0;
+        for (int p = 0; p < n; p++)
+            want += whole(p, me * count + i);
+        CHECK(sum[i] == want + 0.5f && zt_bf16_to_f32(mine[i]) == want);
+    }
+    ZT_TRY(zt_all_gather_start(c, mine, send, count, ZT_BF16, &r));
+    ZT_TRY(zt_wait(c, &r));
+    for (int64_t i = 0; i < n * count; i += 1013) {
+        float want = 0;
+        for (int p = 0; p < n; p++)
+            want += whole(p, i);
+        CHECK(zt_bf16_to_f32(send[i]) == want);
+    }
+    free(send);
+    free(work);
+    free(sum);
     return ZT_OK;
 }
 
@@ -183,12 +224,50 @@ static inline zt_status agreements(zt_comm *c)
     return ZT_OK;
 }
 
+/* ---- what must fail: on every rank, soon, with a message that tells who and what ---- */
+
+/* The last rank calls something else than the others. */
+typedef enum { OTHER_COUNT, OTHER_TYPE, OTHER_OP, OTHER_ROOT, OTHERS } other_call;
+static const char *const other_text[OTHERS][2] = {
+    {"all_gather (8 x fp32)", "all_gather (16 x fp32)"},
+    {"all_gather (8 x fp32)", "all_gather (8 x bf16)"},
+    {"all_gather (8 x fp32)", "barrier (1 bytes)"},
+    {"broadcast (8 bytes from rank 0)", "broadcast (8 bytes from rank 1)"},
+};
+
+static inline zt_status call_other(zt_comm *c, other_call how)
+{
+    const bool last = zt_comm_rank(c) == zt_comm_size(c) - 1;
+    float *x = calloc((size_t)zt_comm_size(c), 16 * sizeof *x), y[16] = {0};
+    zt_request *r = NULL;
+    zt_status status = x ? ZT_OK : ZT_NOMEM();
+    if (status == ZT_OK && how == OTHER_ROOT)
+        status = zt_broadcast(c, x, 8, last);
+    else if (status == ZT_OK && how == OTHER_OP && last)
+        status = zt_comm_barrier(c);
+    else if (status == ZT_OK)
+        status = zt_all_gather_start(c, y, x, how == OTHER_COUNT && last ? 16 : 8,
+                                     how == OTHER_TYPE && last ? ZT_BF16 : ZT_F32, &r);
+    if (status == ZT_OK) status = zt_wait(c, &r);
+    free(x);
+    return status;
+}
+
+/* The last rank ends in order while the others wait for it. */
+static inline zt_status leave_early(zt_comm *c)
+{
+    ZT_TRY(zt_comm_barrier(c));
+    zt_comm_set_label(c, "step 3");
+    return zt_comm_rank(c) == zt_comm_size(c) - 1 ? ZT_OK : zt_comm_barrier(c);
+}
+
 static inline zt_status whole_suite(zt_comm *c, void *arg)
 {
     (void)arg;
     ZT_TRY(all_gathers(c));
     ZT_TRY(reduce_scatters(c));
     ZT_TRY(many_in_flight(c));
+    ZT_TRY(long_ones(c));
     ZT_TRY(small_ones(c));
     ZT_TRY(counted(c));
     return agreements(c);
