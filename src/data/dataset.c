@@ -121,9 +121,14 @@ zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok, zt_co
                              "folder that has one, or to \"bytes\"");
     }
     status = zt_comm_agree(comm, status);
-    if (status == ZT_OK && d && s.tokens) {
+    if (status != ZT_OK || !d) { /* on all ranks: a rank without d does not agree */
+        zt_sources_free(&s);
+        zt_dataset_close(&d);
+        return status;
+    }
+    if (s.tokens) {
         status = open_shards(d, &s, comm);
-    } else if (status == ZT_OK && d) {
+    } else {
         status = zt_cache_open(&s, opt, tok, comm, &d->cache);
         if (status == ZT_OK) {
             d->shards[0] = d->cache.tokens;
