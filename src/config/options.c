@@ -149,7 +149,7 @@ const zt_option zt_options[] = {
     BOOL("zero_optimization.overlap_comm", overlap_comm, "true",
          "false: gather only when needed, as stage3_prefetch_bucket_size = 0"),
 
-    STRING("kernels", kernels, "auto", "auto, avx512, avx2, plain"),
+    STRING("kernels", kernels, "auto", "auto, avx512_bf16, avx512, avx2, plain"),
     INT("threads", threads, "0", 0, 4096, "a rank; 0: the host's cores shared by its ranks"),
     REAL("timeout", timeout, "600", 0, 1e9, "seconds to wait for another rank; 0: for ever"),
 

@@ -121,6 +121,8 @@ void zt_engine_destroy(zt_engine **engine)
 {
     zt_engine *e = *engine;
     if (!e) return;
+    if (e->comm)
+        zt_comm_call_off(e->comm); /* after a failure: nothing may come into freed buffers */
     for (int i = 0; i < e->n_passes; i++) {
         zt_program_destroy(&e->pass[i].program);
         zt_schedule_destroy(&e->pass[i].schedule);

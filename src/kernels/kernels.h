@@ -69,7 +69,7 @@ typedef struct {
 } zt_sgd;
 
 typedef struct zt_kernels {
-    const char *name; /* "plain", "avx2", "avx512" */
+    const char *name; /* "plain", "avx2", "avx512", "avx512_bf16" */
 
     /* ---- products. fp16 is computed through fp32 tiles ---- */
     size_t (*linear_scratch)(const zt_linear *l); /* the largest of the four */

@@ -20,8 +20,8 @@ static char *scratch_of(void)
 /* The tables in turn; false when there are no more. */
 static inline bool next_table(int *i, int n_threads, zt_dev *dev)
 {
-    static const char *const names[] = {"plain", "avx2", "avx512"};
-    for (; *i < 3; ++*i) {
+    static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16"};
+    for (; *i < 4; ++*i) {
         const zt_kernels *k;
         if (zt_kernels_cpu(names[*i], &k) != ZT_OK) continue;
         ++*i;

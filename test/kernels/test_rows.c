@@ -428,9 +428,11 @@ static void attention_of_all_shapes(void **state)
                 packed.scale = 0.3f;
                 one_attention(dev, packed, true);
             }
-        zt_attention whole = shape(2, 70, 2, 1, 16, ZT_F32);
-        whole.causal = false;
-        one_attention(dev, whole, true);
+        for (int t = 0; t < 3; t++) {
+            zt_attention whole = shape(2, 70, 2, 1, 15, types[t]);
+            whole.causal = false;
+            one_attention(dev, whole, true);
+        }
         zt_dev_destroy(&dev);
     }
 }
@@ -445,9 +447,11 @@ static void attention_of_packed_documents(void **state)
     }
     zt_dev dev;
     for (int table = 0; next_table(&table, 2, &dev);) {
-        zt_attention a = shape(2, 150, 2, 1, 24, ZT_F32);
-        a.start = start;
-        one_attention(dev, a, true);
+        for (int t = 0; t < 3; t++) {
+            zt_attention a = shape(2, 150, 2, 1, 24, types[t]);
+            a.start = start;
+            one_attention(dev, a, true);
+        }
         zt_dev_destroy(&dev);
     }
 }

@@ -14,6 +14,7 @@ zt_status zt_kernels_cpu(const char *want, const zt_kernels **out)
         bool can;
     } tables[] = {
 #if defined(__x86_64__)
+        {&zt_kernels_avx512_bf16, cpu->avx512_bf16},
         {&zt_kernels_avx512, cpu->avx512},
         {&zt_kernels_avx2, cpu->avx2 && cpu->fma && cpu->f16c},
 #endif
@@ -31,7 +32,8 @@ zt_status zt_kernels_cpu(const char *want, const zt_kernels **out)
                            cpu->brand);
     }
     return ZT_FAIL(ZT_ERR_CONFIG,
-                   "kernels \"%s\" do not exist; there are auto, avx512, avx2, plain", want);
+                   "kernels \"%s\" do not exist; there are auto, avx512_bf16, avx512, avx2, plain",
+                   want);
 }
 
 zt_status zt_dev_create(const zt_kernels *k, int n_threads, zt_dev *out)

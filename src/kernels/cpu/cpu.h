@@ -18,5 +18,6 @@ zt_status zt_linear_dw(zt_dev *dev, const zt_linear *l, const void *x, const voi
                        void *db, zt_dtype dw_type, bool add);
 
 /* The vector code, written once and compiled for each of these. */
-extern const zt_kernels zt_kernels_plain, zt_kernels_avx2, zt_kernels_avx512;
+extern const zt_kernels zt_kernels_plain, zt_kernels_avx2, zt_kernels_avx512,
+    zt_kernels_avx512_bf16;
 #endif
