@@ -46,7 +46,7 @@ zt_status zt_pread_all(int fd, const char *path, void *data, size_t size, uint64
 static zt_status open_file(const char *path, int *fd, size_t *size)
 {
     struct stat st;
-    int f = pretends() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    int f = pretends() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO has no end */
     if (f < 0) return cannot("open", path);
     if (fstat(f, &st) != 0) {
         zt_status status = cannot("look at", path);

@@ -241,6 +241,26 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
     return status;
 }
 
+/* A section of what is not supported, and off in it: its "enabled" or "device" has the only value there is. */
+static bool is_off(const char *section, const json_t *object)
+{
+    static const char *const switches[] = {"enabled", "device"};
+    for (int k = 0; k < 2; k++) {
+        char key[128];
+        (void)snprintf(key, sizeof key, "%s.%s", section, switches[k]);
+        const int i = find(key);
+        if (i < 0 || zt_options[i].effect != ZT_OPT_LIMITED) continue;
+        const json_t *v = json_object_get(object, switches[k]);
+        char *text = v ? as_text(v) : NULL;
+        const bool off =
+            !v || json_is_null(v) ||
+            (text && (strcmp(text, "auto") == 0 || among(zt_options[i].choices, text)));
+        zt_free(text);
+        return off;
+    }
+    return false;
+}
+
 static zt_status read_object(zt_config *c, const char *prefix, const json_t *object)
 {
     const char *name;
@@ -254,7 +274,8 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
         if (json_is_object(v) && find(key) < 0) {
             if (strcmp(key, "bfloat16") == 0) key = "bf16";
             status =
-                is_section(key)
+                is_off(key, v) ? push(&c->notes, zt_format("%s is off: it has no effect", key))
+                : is_section(key)
                     ? read_object(c, key, v)
                     : ZT_FAIL(ZT_ERR_CONFIG, "%s: there is no section \"%s\"; did you mean \"%s\"?",
                               c->path ? c->path : "command line", key, nearest(key));
@@ -389,6 +410,12 @@ zt_status zt_config_batch(zt_config *c, int ranks)
                        "make the product fit",
                        (long long)all, given[0], given[1], ranks);
     }
+    if (micro > 1000000 || steps > 1000000)
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "train_batch_size %lld means %lld samples a micro-step and %lld micro-steps "
+                       "on each of %d "
+                       "ranks; neither may exceed 1000000",
+                       (long long)all, (long long)micro, (long long)steps, ranks);
     c->micro_batch = micro;
     c->accumulation = steps;
     c->train_batch_size = micro * steps * ranks;

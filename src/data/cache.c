@@ -179,36 +179,42 @@ static zt_status join(const parts_of *p, uint64_t key, int32_t vocab, const char
     return status;
 }
 
-static zt_status join_parts(const char *path, int n, uint64_t key, int32_t vocab)
+static zt_status join_parts(const char *path, const char *own, int n, uint64_t key, int32_t vocab)
 {
     parts_of p = {.maps = zt_calloc((size_t)n, sizeof *p.maps), .n = n};
     zt_status status = p.maps ? ZT_OK : ZT_NOMEM();
     for (int i = 0; i < n && status == ZT_OK; i++) {
-        char *part = zt_format("%s.part%d", path, i);
+        char *part = zt_format("%s.part%d", own, i);
         status = part ? zt_map_open(part, &p.maps[i]) : ZT_NOMEM();
         zt_free(part);
     }
-    if (status == ZT_OK) status = join(&p, key, vocab, path);
+    if (status == ZT_OK) status = join(&p, key, vocab, own);
+    if (status == ZT_OK) status = zt_path_rename(own, path);
     for (int i = 0; p.maps && i < n; i++)
         zt_map_close(&p.maps[i]);
     zt_free(p.maps);
     return status;
 }
 
-/* Makes the cache. Collective. */
+/* Makes the cache, under names that no other job has. Collective. */
 static zt_status make(const zt_sources *s, const zt_data_opt *opt, const zt_tokenizer *tok,
                       zt_comm *comm, uint64_t key, const char *path)
 {
     const int rank = zt_comm_rank(comm), n = zt_comm_size(comm);
-    char *part = zt_format("%s.part%d", path, rank);
+    double job[2] = {(double)getpid(), zt_now()};
+    ZT_TRY(zt_broadcast(comm, job, sizeof job, 0));
+    char *own =
+        zt_format("%s.%llx", path, (unsigned long long)zt_hash((const char *)job, sizeof job));
+    char *part = own ? zt_format("%s.part%d", own, rank) : NULL;
     zt_status status = part ? write_part(s, opt, tok, rank, n, part) : ZT_NOMEM();
     status = zt_comm_agree(comm, status);
     if (status == ZT_OK) {
-        if (rank == 0) status = join_parts(path, n, key, opt->vocab_size);
+        if (rank == 0) status = join_parts(path, own, n, key, opt->vocab_size);
         status = zt_comm_agree(comm, status);
     }
     if (part) (void)unlink(part);
     zt_free(part);
+    zt_free(own);
     return status;
 }
 

@@ -46,15 +46,20 @@ static zt_status check_ids(const zt_dataset *d, const zt_sources *s, int part, i
         for (int64_t i = from; i < to; i++) {
             int32_t id = zt_token_at(&d->shards[k], i);
             if (id < 0 || id >= d->opt.vocab_size)
-                return ZT_FAIL(ZT_ERR_CONFIG,
-                               "%s: token %lld has the id %d, but the model's vocabulary has %d",
-                               s->list[k].path, (long long)i, id, d->opt.vocab_size);
+                return ZT_FAIL(
+                    ZT_ERR_CONFIG,
+                    "%s%s: token %lld has the id %d, but the model's vocabulary has %d%s",
+                    s->list[k].path, s->tokens || s->n == 1 ? "" : " ...", (long long)i, id,
+                    d->opt.vocab_size,
+                    s->tokens ? ""
+                              : ": the tokenizer is not the model's, or the token cache is damaged "
+                                "(data.cache_dir holds it; it may be removed)");
         }
     }
     return ZT_OK;
 }
 
-static zt_status open_shards(zt_dataset *d, const zt_sources *s, zt_comm *comm)
+static zt_status open_shards(zt_dataset *d, const zt_sources *s)
 {
     zt_status status = ZT_OK;
     if (!d->opt.packing || d->opt.isolate)
@@ -65,8 +70,7 @@ static zt_status open_shards(zt_dataset *d, const zt_sources *s, zt_comm *comm)
         status = zt_tokens_open(s->list[i].path, s->list[i].kind, &d->shards[i]);
         d->n_shards += status == ZT_OK;
     }
-    if (status == ZT_OK) status = check_ids(d, s, zt_comm_rank(comm), zt_comm_size(comm));
-    return zt_comm_agree(comm, status);
+    return status;
 }
 
 static zt_status count_samples(zt_dataset *d, const zt_sources *s)
@@ -127,7 +131,7 @@ zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok, zt_co
         return status;
     }
     if (s.tokens) {
-        status = open_shards(d, &s, comm);
+        status = open_shards(d, &s);
     } else {
         status = zt_cache_open(&s, opt, tok, comm, &d->cache);
         if (status == ZT_OK) {
@@ -135,7 +139,9 @@ zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok, zt_co
             d->n_shards = 1;
         }
     }
-    if (status == ZT_OK) status = count_samples(d, &s); /* the same on all ranks */
+    if (status == ZT_OK) status = check_ids(d, &s, zt_comm_rank(comm), zt_comm_size(comm));
+    if (status == ZT_OK) status = count_samples(d, &s);
+    status = zt_comm_agree(comm, status);
     zt_sources_free(&s);
     if (status != ZT_OK)
         zt_dataset_close(&d);

@@ -4,6 +4,8 @@
 #include "base/json.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 typedef struct copied {
     struct copied *next;
@@ -335,6 +337,18 @@ void zt_weights_close(zt_weights **weights)
     zt_free(w->tensors);
     zt_free(w);
     *weights = NULL;
+}
+
+void zt_weights_release(const zt_weights *w, const void *data, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t a = (uintptr_t)data / page * page, b = ((uintptr_t)data + bytes) / page * page;
+    for (int i = 0; i < w->n_files;
+         i++) { /* only of maps: copies of misaligned tensors would be lost */
+        const uintptr_t map = (uintptr_t)w->maps[i].data;
+        if (b > a && a >= map && b <= map + w->maps[i].size)
+            (void)madvise((void *)a, b - a, MADV_DONTNEED);
+    }
 }
 
 int zt_weights_count(const zt_weights *w)

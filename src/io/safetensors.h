@@ -28,7 +28,9 @@ void zt_weights_close(zt_weights **w);
 int zt_weights_count(const zt_weights *w);
 const zt_tensor *zt_weights_at(const zt_weights *w, int i);              /* sorted by name */
 const zt_tensor *zt_weights_find(const zt_weights *w, const char *name); /* NULL if absent */
-const char *zt_weights_metadata(const zt_weights *w, const char *key);   /* first file; or NULL */
+/* Says that these bytes of a tensor have been read: they need not stay in memory (they can be read again). */
+void zt_weights_release(const zt_weights *w, const void *data, size_t bytes);
+const char *zt_weights_metadata(const zt_weights *w, const char *key); /* first file; or NULL */
 /* Parses a file image in memory; `origin` names it. For the above and for fuzzing. */
 ZT_MUST_USE zt_status zt_weights_parse(const uint8_t *data, size_t size, const char *origin,
                                        zt_weights **out);

@@ -223,20 +223,32 @@ static int64_t step_of(const char *name)
     return *end ? -1 : step;
 }
 
+static bool is_unfinished(const char *name) /* checkpoint-STEP.tmp */
+{
+    const size_t n = strlen(name);
+    return strncmp(name, "checkpoint-", 11) == 0 && n > 15 &&
+           strspn(name + 11, "0123456789") == n - 15 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+/* Was a written after b, now that `step` has been saved? Later steps are an earlier run's. */
+static bool is_newer(int64_t a, int64_t b, int64_t step)
+{
+    return (a <= step) != (b <= step) ? a <= step : a > b;
+}
+
 /* Removes the oldest checkpoints beyond the limit, and what earlier runs left unfinished. */
-static zt_status prune(const zt_session *s)
+static zt_status prune(const zt_session *s, int64_t step)
 {
     char **names;
     const char *dir = s->config->output_dir;
     ZT_TRY(zt_folder_list(dir, &names));
     zt_status status = ZT_OK;
     for (char **p = names; *p && status == ZT_OK; p++) {
-        const size_t n = strlen(*p);
-        bool old = n > 4 && strncmp(*p, "checkpoint-", 11) == 0 && strcmp(*p + n - 4, ".tmp") == 0;
+        bool old = is_unfinished(*p);
         if (step_of(*p) >= 0 && s->config->save_total_limit > 0) {
             int64_t newer = 0;
             for (char **q = names; *q; q++)
-                newer += step_of(*q) > step_of(*p);
+                newer += step_of(*q) >= 0 && is_newer(step_of(*q), step_of(*p), step);
             old = newer >= s->config->save_total_limit;
         }
         char *path = old ? zt_path_join(dir, *p) : NULL;
@@ -254,10 +266,19 @@ zt_status zt_checkpoint_last(const char *output_dir, char **path)
     char **names;
     ZT_TRY(zt_folder_list(output_dir, &names));
     const char *best = NULL;
-    for (char **p = names; *p; p++)
-        if (step_of(*p) >= 0 && (!best || step_of(*p) > step_of(best))) best = *p;
     zt_status status = ZT_OK;
-    if (best && !(*path = zt_path_join(output_dir, best))) status = ZT_NOMEM();
+    for (char **p = names; *p && status == ZT_OK; p++) {
+        if (step_of(*p) < 0 || (best && step_of(*p) <= step_of(best))) continue;
+        char *state = zt_format("%s/%s/trainer_state.json", output_dir, *p);
+        if (!state)
+            status = ZT_NOMEM();
+        else if (zt_path_exists(state))
+            best = *p;
+        else
+            zt_log(ZT_LOG_WARN, "%s is no whole checkpoint: it has no trainer_state.json", *p);
+        zt_free(state);
+    }
+    if (status == ZT_OK && best && !(*path = zt_path_join(output_dir, best))) status = ZT_NOMEM();
     zt_names_free(names);
     return status;
 }
@@ -290,7 +311,7 @@ zt_status zt_checkpoint_save(zt_session *s, const zt_progress *p)
             status = zt_folder_remove(path); /* of an earlier run, at the same step */
         if (status == ZT_OK) status = zt_path_rename(temporary, path);
         if (status == ZT_OK)
-            status = prune(s);
+            status = prune(s, p->step);
         else if (temporary && zt_path_exists(temporary)) {
             char *message = zt_strdup(zt_error_message());
             if (zt_folder_remove(temporary) != ZT_OK) zt_log(ZT_LOG_WARN, "%s", zt_error_message());
@@ -338,7 +359,9 @@ static zt_status read_state(void *arg, int param, int64_t from, int64_t count, f
         for (; a < zt_weights_count(l->files[f]); a++) {
             const zt_tensor *t = zt_weights_at(l->files[f], a);
             if (strncmp(t->name, key, (size_t)n) != 0) break;
-            int64_t first = strtoll(t->name + n, NULL, 10), last = first + t->numel;
+            int64_t first = strtoll(t->name + n, NULL, 10);
+            if (first < 0 || first > l->graph->params[param].numel - t->numel) continue;
+            int64_t last = first + t->numel;
             int64_t x = from > first ? from : first, y = from + count < last ? from + count : last;
             if (x < y && t->type == ZT_F32) {
                 memcpy(out + (x - from),
@@ -383,8 +406,12 @@ static zt_status open_optimizer(loader *l)
     return status;
 }
 
-static zt_status read_progress(const zt_session *s, const char *folder, zt_progress *p)
+static zt_status read_progress(const zt_session *s, const char *folder, zt_progress *p, bool *fp32)
 {
+    static const int64_t least[] = {0,         0, 0, 0,
+                                    INT64_MIN, 0}; /* last_overflow may be before the first step */
+    const int64_t MOST = INT64_C(1) << 53;
+    const char *dtype = "";
     char *path = zt_path_join(folder, "trainer_state.json");
     json_t *j = NULL;
     if (!path) return ZT_NOMEM();
@@ -412,8 +439,18 @@ static zt_status read_progress(const zt_session *s, const char *folder, zt_progr
                   {scale, "steps", &p->scale.steps},
                   {scale, "last_overflow", &p->scale.last_overflow},
                   {scale, "hysteresis", &p->scale.hysteresis}};
-    for (int i = 0; i < 6 && status == ZT_OK; i++)
+    for (int i = 0; i < 6 && status == ZT_OK; i++) {
+        const json_t *there = json_object_get(fields[i].from, fields[i].key);
         status = zt_json_get_i64(fields[i].from, path, fields[i].key, fields[i].to);
+        if (status == ZT_OK && (!there || *fields[i].to < least[i] || *fields[i].to > MOST))
+            status = ZT_FAIL(
+                ZT_ERR_FORMAT,
+                "%s: %s %s: the file is damaged; give the folder as \"model\" to start anew "
+                "from its weights",
+                path, fields[i].key, there ? "is out of range" : "is missing");
+    }
+    if (status == ZT_OK) status = zt_json_get_str(j, path, "dtype", &dtype);
+    *fp32 = strcmp(dtype, zt_dtype_name(ZT_F32)) == 0;
     if (status == ZT_OK && s->config->fp16 && s->config->loss_scale == 0)
         status = zt_json_get_f64(scale, path, "scale", &p->scale.scale);
     json_decref(j);
@@ -424,14 +461,14 @@ static zt_status read_progress(const zt_session *s, const char *folder, zt_progr
 static zt_status load_local(zt_session *s, const char *folder, zt_progress *p)
 {
     loader l = {.graph = s->graph, .folder = folder};
-    zt_status status = read_progress(s, folder, p);
+    bool fp32 = false; /* then the weights are the master weights */
+    zt_status status = read_progress(s, folder, p, &fp32);
     if (status == ZT_OK) status = zt_source_weights_open(folder, s->graph, &l.model);
     if (status == ZT_OK) status = open_optimizer(&l);
     l.kind = "master";
     if (status == ZT_OK)
-        status = s->engine->opt.type == ZT_F32
-                     ? zt_engine_fill(s->engine, zt_source_weights_read, l.model)
-                     : zt_engine_fill(s->engine, read_state, &l);
+        status = fp32 ? zt_engine_fill(s->engine, zt_source_weights_read, l.model)
+                      : zt_engine_fill(s->engine, read_state, &l);
     for (int m = 0; m < zt_optim_moments(&s->engine->opt.optim) && status == ZT_OK; m++) {
         l.kind = zt_optim_moment_name(&s->engine->opt.optim, m);
         status = zt_engine_fill_moment(s->engine, m, read_state, &l);

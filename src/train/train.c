@@ -66,7 +66,18 @@ static zt_status open_output(run *r)
 static zt_status find_checkpoint(zt_session *s)
 {
     const zt_config *c = s->config;
-    if (strcmp(c->resume, "false") == 0) return ZT_OK;
+    if (strcmp(c->resume, "false") == 0) {
+        char *old = NULL;
+        if (zt_comm_rank(s->comm) == 0) ZT_TRY(zt_checkpoint_last(c->output_dir, &old));
+        if (old)
+            zt_log(ZT_LOG_WARN,
+                   "%s is there from an earlier run: resume_from_checkpoint=true would go on from "
+                   "the highest step, "
+                   "its own or this run's; another output_dir keeps them apart",
+                   old);
+        zt_free(old);
+        return ZT_OK;
+    }
     if (strcmp(c->resume, "true") == 0) {
         ZT_TRY(zt_checkpoint_last(c->output_dir, &s->checkpoint));
         if (!s->checkpoint)

@@ -4,8 +4,6 @@
 #include "train/session.h"
 
 #include <math.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* ---- from files ---- */
 struct zt_source_weights {
@@ -127,10 +125,7 @@ zt_status zt_source_weights_read(void *arg, int param, int64_t from, int64_t cou
         if (!isfinite(out[i]))
             return ZT_FAIL(ZT_ERR_NUMERIC, "%s: element %lld of %s is not a finite number", t->file,
                            (long long)(from + i), t->name);
-    /* what has been read need not stay in memory */
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t a = (uintptr_t)data / page * page, b = (uintptr_t)data + (size_t)count * size;
-    (void)madvise((void *)a, b / page * page > a ? b / page * page - a : 0, MADV_DONTNEED);
+    zt_weights_release(w->files, data, (size_t)count * size);
     return ZT_OK;
 }
 
