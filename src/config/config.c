@@ -261,6 +261,17 @@ static bool is_off(const char *section, const json_t *object)
     return false;
 }
 
+static zt_status read_object(zt_config *c, const char *prefix, const json_t *object);
+
+static zt_status read_section(zt_config *c, const char *key, const json_t *section)
+{
+    if (is_off(key, section)) return push(&c->notes, zt_format("%s is off: it has no effect", key));
+    if (!is_section(key))
+        return ZT_FAIL(ZT_ERR_CONFIG, "%s: there is no section \"%s\"; did you mean \"%s\"?",
+                       c->path ? c->path : "command line", key, nearest(key));
+    return read_object(c, key, section);
+}
+
 static zt_status read_object(zt_config *c, const char *prefix, const json_t *object)
 {
     const char *name;
@@ -272,13 +283,7 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
         const char *key = without_alias(full, json_is_object(v));
         zt_status status;
         if (json_is_object(v) && find(key) < 0) {
-            if (strcmp(key, "bfloat16") == 0) key = "bf16";
-            status =
-                is_off(key, v) ? push(&c->notes, zt_format("%s is off: it has no effect", key))
-                : is_section(key)
-                    ? read_object(c, key, v)
-                    : ZT_FAIL(ZT_ERR_CONFIG, "%s: there is no section \"%s\"; did you mean \"%s\"?",
-                              c->path ? c->path : "command line", key, nearest(key));
+            status = read_section(c, strcmp(key, "bfloat16") == 0 ? "bf16" : key, v);
         } else {
             status = set_value(c, key, v);
         }
@@ -302,7 +307,7 @@ static zt_status override(zt_config *c, const char *text)
     json_t *v = json_loads(equals + 1, JSON_DECODE_ANY, &e);
     if (!v) v = json_string(equals + 1);
     zt_status status = !v ? ZT_FAIL(ZT_ERR_CONFIG, "%s: the value is not UTF-8", key)
-                       : json_is_object(v) ? read_object(c, key, v)
+                       : json_is_object(v) ? read_section(c, key, v)
                                            : set_value(c, without_alias(key, false), v);
     json_decref(v);
     zt_free(key);

@@ -47,6 +47,31 @@ static void deepspeed_files_as_they_are(void **state)
     zt_config_free(&c);
 }
 
+/* What is off may have any further keys. */
+static void sections_that_are_off(void **state)
+{
+    (void)state;
+    static const char *const off[] = {
+        "flops_profiler={\"enabled\": false, \"profile_step\": 1, \"module_depth\": -1}",
+        "tensorboard={\"job_name\": \"x\"}", "amp={\"enabled\": \"auto\", \"opt_level\": \"auto\"}",
+        "elasticity={\"enabled\": false, \"micro_batch_sizes\": [2, 4]}",
+        "zero_optimization={\"offload_param\": {\"device\": \"none\", \"nvme_path\": \"/x\", "
+        "\"buffer_count\": 5}}"};
+    zt_config *c;
+    for (int i = 0; i < 5; i++) {
+        OK(with(NULL, (const char *const[]){off[i], NULL}, &c));
+        assert_int_equal(c->notes.n, 1);
+        zt_config_free(&c);
+    }
+    FAILS(WITH(NULL, &c, "flops_profiler={\"enabled\": true, \"profile_step\": 1}"), ZT_ERR_CONFIG,
+          "flops_profiler");
+    FAILS(WITH(NULL, &c, "zero_optimization={\"offload_param\": {\"device\": \"cpu\"}}"),
+          ZT_ERR_CONFIG, "offload_param.device = cpu");
+    OK(WITH(NULL, &c, "train_batch_size=4294967296", "train_micro_batch_size_per_gpu=1"));
+    FAILS(zt_config_batch(c, 1), ZT_ERR_CONFIG, "neither may exceed");
+    zt_config_free(&c);
+}
+
 static void overrides_win(void **state)
 {
     (void)state;
@@ -254,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deepspeed_files_as_they_are),
+        cmocka_unit_test(sections_that_are_off),
         cmocka_unit_test(overrides_win),
         cmocka_unit_test(refusals_name_key_and_way_out),
         cmocka_unit_test(batch_triple),

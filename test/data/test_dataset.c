@@ -277,6 +277,9 @@ static void cache_is_used_and_renewed(void **state)
     OK(zt_file_write_all(cache, data, size / 2)); /* half a file is no cache */
     OK(run(&j, 2));
     assert_int_equal(j.ids[0], '0');
+    j.o.vocab_size = '9'; /* another model, the same text: its ids are looked at again */
+    FAILS(run(&j, 3), ZT_ERR_CONFIG, "vocabulary has 57");
+    j.o.vocab_size = 257;
     (void)usleep(20000);
     (void)put("c.txt", "abcdefghijabcdefghijabcdefghijabcdefghij", 40);
     OK(run(&j, 1));

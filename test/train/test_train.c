@@ -205,6 +205,96 @@ static void a_checkpoint_is_a_model(void **state)
     assert_true(last_loss("tuned") < 5);
 }
 
+static void resumed_in_another_type(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"bf16.enabled=false", "bf16.enabled=true",
+                                        "fp16.enabled=true"};
+    for (int i = 0; i < 9; i++) {
+        char text[300];
+        (void)snprintf(text, sizeof text, "output_dir=@/from save_steps=6 %s", types[i / 3]);
+        OK(run(2, text));
+        const double want = last_loss("from");
+        (void)snprintf(text, sizeof text, "%s resume_from_checkpoint=@/from/checkpoint-6",
+                       types[i % 3]);
+        OK(run(2, text));
+        assert_true(fabs(last_loss("out") - want) < 2e-2 * want);
+        OK(zt_folder_remove(in_dir("from")));
+        OK(zt_folder_remove(in_dir("out")));
+    }
+}
+
+/* Numbers of a damaged trainer_state.json. */
+static void absurd_counters_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"\"samples_seen\"", "\"samples_seen\": -7, \"x\""},
+        {"\"global_step\"", "\"global_step\": -3, \"x\""},
+        {"\"global_step\"", "\"global_step\": 9223372036854775807, \"x\""},
+        {"\"samples_seen\"", "\"x\""},
+        {"\"hysteresis\"", "\"x\""}};
+    OK(run(1, "max_steps=6"));
+    char *text, changed[20000];
+    size_t size;
+    OK(zt_file_read_all(in_dir("out/checkpoint-6/trainer_state.json"), &text, &size));
+    for (int i = 0; i < 5; i++) {
+        const char *at = strstr(text, bad[i][0]);
+        assert_non_null(at);
+        int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, bad[i][1],
+                         at + strlen(bad[i][0]));
+        OK(zt_file_write_all(in_dir("out/checkpoint-6/trainer_state.json"), changed, (size_t)n));
+        FAILS(run(1, "resume_from_checkpoint=true"), ZT_ERR_FORMAT, "trainer_state.json");
+    }
+    zt_free(text);
+    OK(zt_folder_remove(in_dir("out")));
+}
+
+/* An earlier run got further: its checkpoints are the old ones. Folders with other names are the user's. */
+static void a_new_run_keeps_its_own(void **state)
+{
+    (void)state;
+    OK(run(1, "max_steps=12 save_steps=6"));
+    OK(zt_folder_make(in_dir("out/checkpoint-my-notes.tmp")));
+    OK(run(1, "max_steps=4 save_total_limit=1"));
+    assert_true(zt_path_exists(in_dir("out/checkpoint-4/trainer_state.json")));
+    assert_true(zt_path_exists(in_dir("out/checkpoint-my-notes.tmp")));
+    assert_false(zt_path_exists(in_dir("out/checkpoint-12")));
+    OK(zt_folder_make(in_dir("out/checkpoint-88"))); /* not a whole one */
+    OK(run(1, "max_steps=5 resume_from_checkpoint=true"));
+    assert_true(zt_path_exists(in_dir("out/checkpoint-5")));
+    OK(zt_folder_remove(in_dir("out")));
+}
+
+/* A header whose length is no multiple of 4: tensors are copied, and reading one leaves the others alone. */
+static void misaligned_weights_are_the_same(void **state)
+{
+    (void)state;
+    OK(run(1, "max_steps=2"));
+    const char *more = "model=@/out/checkpoint-2 from_scratch=false output_dir=@/tuned max_steps=3";
+    OK(run(1, more));
+    const double want = last_loss("tuned");
+    char *data;
+    size_t size;
+    OK(zt_file_read_all(in_dir("out/checkpoint-2/model.safetensors"), &data, &size));
+    char *moved = malloc(size + 1);
+    assert_non_null(moved);
+    uint64_t length;
+    memcpy(&length, data, 8);
+    memcpy(moved, data, 8 + length);
+    moved[8 + length] = ' ';
+    memcpy(moved + 9 + length, data + 8 + length, size - 8 - length);
+    length++;
+    memcpy(moved, &length, 8);
+    OK(zt_file_write_all(in_dir("out/checkpoint-2/model.safetensors"), moved, size + 1));
+    OK(run(1, more));
+    assert_true(last_loss("tuned") == want);
+    free(moved);
+    zt_free(data);
+    OK(zt_folder_remove(in_dir("out")));
+    OK(zt_folder_remove(in_dir("tuned")));
+}
+
 static void old_ones_and_leftovers_go(void **state)
 {
     (void)state;
@@ -370,10 +460,18 @@ int main(void)
     zt_log_setup(ZT_LOG_ERROR, 0);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(resumed_bit_for_bit),         TEST(resumed_on_other_ranks_and_stages),
-        TEST(a_checkpoint_is_a_model),     TEST(old_ones_and_leftovers_go),
-        TEST(every_io_call_fails_once),    TEST(every_allocation_fails_once),
-        TEST(not_finite_is_named),         TEST(poisoned_weights_are_refused),
+        TEST(resumed_bit_for_bit),
+        TEST(resumed_on_other_ranks_and_stages),
+        TEST(a_checkpoint_is_a_model),
+        TEST(resumed_in_another_type),
+        TEST(absurd_counters_are_refused),
+        TEST(a_new_run_keeps_its_own),
+        TEST(misaligned_weights_are_the_same),
+        TEST(old_ones_and_leftovers_go),
+        TEST(every_io_call_fails_once),
+        TEST(every_allocation_fails_once),
+        TEST(not_finite_is_named),
+        TEST(poisoned_weights_are_refused),
         TEST(bad_input_is_one_clear_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
