@@ -54,6 +54,11 @@ bool zt_fault_io_hit(void); /* used by base/file.c before each operation */
 
 /* ---- clock, log ----------------------------------------------------------------------------- */
 double zt_now(void); /* seconds, monotonic */
+/* Signals that ask the run to end (SIGTERM, SIGINT, SIGUSR1): long work looks at the flag and saves or fails with
+ * ZT_ERR_STOPPED. A thread of their own takes them: no handler may interrupt a thread that computes, whose product
+ * library keeps data below the stack pointer. To be called before any other thread is started. */
+extern volatile int zt_stop_requested;
+ZT_MUST_USE zt_status zt_signals_take(void);
 
 typedef enum { ZT_LOG_ERROR, ZT_LOG_WARN, ZT_LOG_INFO, ZT_LOG_DEBUG } zt_log_level;
 void zt_log_setup(zt_log_level most, int rank); /* INFO and DEBUG are printed by rank 0 alone */

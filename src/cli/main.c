@@ -1,8 +1,6 @@
 /* main.c - the program: which command, and how failures reach the user. */
 #include "cli/cli.h"
-#include "train/session.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -60,22 +58,6 @@ static void usage(FILE *f)
                      "failure came from.\n");
 }
 
-static void request_stop(int signal_number)
-{
-    (void)signal_number;
-    zt_stop_requested = 1;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction a = {.sa_handler = request_stop};
-    (void)sigemptyset(&a.sa_mask);
-    a.sa_flags = SA_RESTART;
-    (void)sigaction(SIGTERM, &a, NULL);
-    (void)sigaction(SIGINT, &a, NULL);
-    (void)sigaction(SIGUSR1, &a, NULL);
-}
-
 /* Prints the failure: of one that the ranks agreed on, the rank that had it first; any other, each rank, except that
  * peers who only heard of it keep quiet. */
 static void report(zt_comm *comm, zt_status status, bool debug)
@@ -92,7 +74,8 @@ static void report(zt_comm *comm, zt_status status, bool debug)
 static int run(int c, int argc, char **argv, bool debug)
 {
     zt_comm *comm = NULL;
-    zt_status status = zt_comm_world(&argc, &argv, &comm);
+    zt_status status = zt_signals_take();
+    if (status == ZT_OK) status = zt_comm_world(&argc, &argv, &comm);
     if (status == ZT_OK) {
         zt_log_setup(debug ? ZT_LOG_DEBUG : ZT_LOG_INFO, zt_comm_rank(comm));
         status = commands[c].fn(comm, argc, argv);
@@ -116,7 +99,6 @@ int main(int argc, char **argv)
 {
     bool debug = false;
     int at = 1;
-    catch_signals();
     if (at < argc && strcmp(argv[at], "--debug") == 0) {
         debug = true;
         at++;

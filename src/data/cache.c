@@ -68,6 +68,9 @@ typedef struct {
 static zt_status tokenise(void *arg, const char *text, size_t size)
 {
     tokeniser *t = arg;
+    if (zt_stop_requested)
+        return ZT_FAIL(ZT_ERR_STOPPED, "stopped by a signal while reading %s: nothing is kept",
+                       t->where);
     t->ids.count = 0;
     ZT_TRY(zt_encode(t->enc, text, size, false, &t->ids));
     for (size_t i = 0; i < t->ids.count; i++)

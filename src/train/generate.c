@@ -135,7 +135,10 @@ static zt_status speak(talk *t, const zt_generate_opt *o, zt_text_fn *fn, void *
     const int32_t V = (int32_t)t->s.model.vocab, eos = zt_tokenizer_eos(t->s.tokenizer);
     while ((int64_t)t->ids.count - t->cached > PIECE)
         ZT_TRY(feed(t, PIECE, t->prefill));
-    for (int64_t i = 0; i < o->max_new_tokens && !zt_stop_requested; i++) {
+    for (int64_t i = 0; i < o->max_new_tokens; i++) {
+        int64_t stop = zt_stop_requested;
+        ZT_TRY(zt_all_reduce_max_i64(t->s.comm, &stop, 1)); /* all leave at the same token */
+        if (stop) break;
         while (t->cached < (int64_t)t->ids.count)
             ZT_TRY(feed(t, 1, t->single));
         for (int32_t k = 0; k < V; k++)

@@ -279,7 +279,11 @@ zt_status zt_session_evaluate(zt_session *s, int64_t most, double *loss, int64_t
         double part;
         int64_t part_targets, stop = zt_stop_requested;
         ZT_TRY(zt_all_reduce_max_i64(s->comm, &stop, 1)); /* all leave at the same batch */
-        if (stop) break;
+        if (stop)
+            return zt_comm_agree(
+                s->comm, ZT_FAIL(ZT_ERR_STOPPED,
+                                 "evaluation was stopped by a signal after %lld of %lld samples",
+                                 (long long)at, (long long)n));
         zt_session_batch(s->validation, at + rank * B, B, T, b);
         for (int64_t i = 0; i < B;
              i++) /* beyond the end: taken from the start again, not counted */

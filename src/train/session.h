@@ -71,6 +71,4 @@ ZT_MUST_USE zt_status zt_checkpoint_load(zt_session *s, const char *path, zt_pro
 
 /* ---- train.c ---- */
 ZT_MUST_USE zt_status zt_train(zt_comm *comm, zt_config *config);
-/* Set by a signal handler: save and end. */
-extern volatile int zt_stop_requested;
 #endif

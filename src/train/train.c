@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-volatile int zt_stop_requested;
-
 typedef struct {
     zt_session s;
     zt_progress p;
@@ -163,8 +161,10 @@ static zt_status evaluate(run *r)
     double loss;
     int64_t targets;
     if (!r->s.validation) return ZT_OK;
-    ZT_TRY(zt_session_evaluate(&r->s, r->s.config->eval_max_samples, &loss, &targets));
-    if (zt_stop_requested) return ZT_OK;
+    zt_status status =
+        zt_session_evaluate(&r->s, r->s.config->eval_max_samples, &loss, &targets);
+    if (status == ZT_ERR_STOPPED) return ZT_OK; /* the loop sees it too, and saves */
+    ZT_TRY(status);
     zt_log(ZT_LOG_INFO, "step %lld/%lld  validation loss %.4f  perplexity %.2f  (%lld tokens)",
            (long long)r->p.step, (long long)r->steps, loss, exp(loss), (long long)targets);
     if (r->metrics) {
@@ -305,14 +305,26 @@ static zt_status finish(run *r)
     return ZT_OK;
 }
 
+/* Has any rank been asked? All hear the same answer. */
+static zt_status asked_to_stop(const run *r, int64_t *stop)
+{
+    *stop = zt_stop_requested;
+    return zt_all_reduce_max_i64(r->s.comm, stop, 1);
+}
+
 static zt_status loop(run *r)
 {
     const zt_config *c = r->s.config;
     r->started = zt_now();
     r->first_step = r->p.step;
     r->first_tokens = r->p.tokens;
-    int64_t saved = -1, evaluated = -1, stop = 0;
+    int64_t saved = r->s.checkpoint ? r->p.step : -1, evaluated = -1, stop = 0;
     if (r->p.step == 0 && c->eval_steps > 0) ZT_TRY(evaluate(r));
+    if (r->s.checkpoint && r->p.step >= r->steps)
+        zt_log(ZT_LOG_WARN,
+               "all %lld steps are done already: a larger max_steps (or num_train_epochs) goes on",
+               (long long)r->steps);
+    ZT_TRY(asked_to_stop(r, &stop));
     while (r->p.step < r->steps && !stop) {
         ZT_TRY(step(r));
         int64_t rss = (int64_t)zt_process_rss();
@@ -321,12 +333,15 @@ static zt_status loop(run *r)
             ZT_TRY(evaluate(r));
             evaluated = r->p.step;
         }
-        stop = zt_stop_requested;
-        ZT_TRY(zt_all_reduce_max_i64(r->s.comm, &stop, 1));
+        ZT_TRY(asked_to_stop(r, &stop));
         if ((c->save_steps > 0 && r->p.step % c->save_steps == 0) || stop) {
             ZT_TRY(zt_checkpoint_save(&r->s, &r->p));
             saved = r->p.step;
         }
+    }
+    if (stop && r->p.step == r->first_step) {
+        zt_log(ZT_LOG_INFO, "stopped by a signal before the first step: there is nothing to save");
+        return ZT_OK;
     }
     if (stop) {
         zt_log(ZT_LOG_INFO,
