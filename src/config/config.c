@@ -132,10 +132,11 @@ static zt_status parse_number(const zt_option *o, const char *text, double *x)
     if (end == text || *end || !isfinite(*x))
         return bad_value(o, text, o->kind == ZT_OPT_INT ? "a whole number" : "a finite number");
     if (o->kind == ZT_OPT_INT && *x != floor(*x)) return bad_value(o, text, "a whole number");
-    if ((o->low != 0 || o->high != 0) && (*x < o->low || *x > o->high))
-        return ZT_FAIL(ZT_ERR_CONFIG, "%s = %s: should be from %g to %g (%s)", o->key, text, o->low,
-                       o->high, o->meaning);
-    return ZT_OK;
+    if (o->low == 0 && o->high == 0) return ZT_OK;
+    const bool unset = o->low == -1; /* -1 stands for something else, and -0.5 for nothing */
+    if ((*x >= (unset ? 0 : o->low) && *x <= o->high) || (unset && *x == -1)) return ZT_OK;
+    return ZT_FAIL(ZT_ERR_CONFIG, "%s = %s: should be %sfrom %g to %g (%s)", o->key, text,
+                   unset ? "-1 or " : "", unset ? 0 : o->low, o->high, o->meaning);
 }
 
 static bool among(const char *choices, const char *text)
@@ -203,15 +204,22 @@ static zt_status set_list(zt_config *c, const zt_option *o, const json_t *list)
     return ZT_OK;
 }
 
+/* "auto" is DeepSpeed's word for a value that follows from others; a name may be any. */
+static bool takes_auto(const zt_option *o)
+{
+    return o->effect == ZT_OPT_HONOURED &&
+           (o->choices ? among(o->choices, "auto") : o->kind == ZT_OPT_STRING);
+}
+
 static zt_status set_value(zt_config *c, const char *key, const json_t *v)
 {
     int i = find(key);
     const zt_option *o = i >= 0 ? &zt_options[i] : NULL;
     if (!o)
-        return ZT_FAIL(ZT_ERR_CONFIG, "%s: there is no option \"%s\"; did you mean \"%s\"?",
-                       c->path ? c->path : "command line", key, nearest(key));
+        return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"; did you mean \"%s\"?", key,
+                       nearest(key));
     if (json_is_null(v) || (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 &&
-                            !(o->choices && among(o->choices, "auto"))))
+                            !takes_auto(o)))
         return ZT_OK; /* as if it were not there */
     if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_LIST && json_is_array(v)) {
         c->given[i] = true;
@@ -267,8 +275,8 @@ static zt_status read_section(zt_config *c, const char *key, const json_t *secti
 {
     if (is_off(key, section)) return push(&c->notes, zt_format("%s is off: it has no effect", key));
     if (!is_section(key))
-        return ZT_FAIL(ZT_ERR_CONFIG, "%s: there is no section \"%s\"; did you mean \"%s\"?",
-                       c->path ? c->path : "command line", key, nearest(key));
+        return ZT_FAIL(ZT_ERR_CONFIG, "there is no section \"%s\"; did you mean \"%s\"?", key,
+                       nearest(key));
     return read_object(c, key, section);
 }
 
@@ -293,6 +301,18 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
     return ZT_OK;
 }
 
+/* JSON or, where that is not meant, the text as it is: a folder may be called 1.10. */
+static json_t *override_value(const char *key, const char *text)
+{
+    const int i = find(key);
+    const bool is_text =
+        i >= 0 && zt_options[i].effect == ZT_OPT_HONOURED &&
+        (zt_options[i].kind == ZT_OPT_STRING || zt_options[i].kind == ZT_OPT_LIST);
+    json_error_t e;
+    json_t *v = is_text && !strchr("\"[{", *text) ? NULL : json_loads(text, JSON_DECODE_ANY, &e);
+    return v ? v : json_string(text);
+}
+
 static zt_status override(zt_config *c, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -303,15 +323,38 @@ static zt_status override(zt_config *c, const char *text)
                        text);
     char *key = zt_strndup(text, (size_t)(equals - text));
     if (!key) return ZT_NOMEM();
-    json_error_t e;
-    json_t *v = json_loads(equals + 1, JSON_DECODE_ANY, &e);
-    if (!v) v = json_string(equals + 1);
+    json_t *v = override_value(without_alias(key, false), equals + 1);
     zt_status status = !v ? ZT_FAIL(ZT_ERR_CONFIG, "%s: the value is not UTF-8", key)
                        : json_is_object(v) ? read_section(c, key, v)
                                            : set_value(c, without_alias(key, false), v);
     json_decref(v);
     zt_free(key);
     return status;
+}
+
+static void print_value(FILE *f, const zt_config *c, const zt_option *o)
+{
+    const void *at = (const char *)c + o->offset;
+    switch (o->kind) {
+    case ZT_OPT_BOOL:
+        (void)fprintf(f, "%s", *(const bool *)at ? "true" : "false");
+        break;
+    case ZT_OPT_INT:
+        (void)fprintf(f, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case ZT_OPT_REAL:
+        (void)fprintf(f, "%.10g", *(const double *)at);
+        break;
+    case ZT_OPT_STRING:
+        (void)fprintf(f, "%s", *(char *const *)at);
+        break;
+    case ZT_OPT_LIST: {
+        const zt_strings *s = at;
+        for (int i = 0; i < s->n; i++)
+            (void)fprintf(f, "%s%s", i ? "," : "", s->items[i]);
+        break;
+    }
+    }
 }
 
 /* ---- what must fit together ---- */
@@ -335,7 +378,81 @@ static zt_status check(zt_config *c)
         return ZT_FAIL(ZT_ERR_CONFIG, "optimizer.params.nesterov needs momentum and no dampening");
     if (c->max_steps < 0 && c->epochs == 0)
         return ZT_FAIL(ZT_ERR_CONFIG, "max_steps or num_train_epochs must say how long to train");
+    if (!*c->output_dir)
+        return ZT_FAIL(ZT_ERR_CONFIG, "output_dir is empty: name a folder for checkpoints");
     if (!c->overlap_comm) c->prefetch = 0;
+    return ZT_OK;
+}
+
+/* Which options count only with certain values of another. */
+static const struct {
+    const char *key, *with, *is;
+} needs[] = {
+    {"optimizer.params.betas", "optimizer.type", "AdamW|Adam"},
+    {"optimizer.params.eps", "optimizer.type", "AdamW|Adam"},
+    {"optimizer.params.adam_w_mode", "optimizer.type", "Adam"},
+    {"optimizer.params.torch_adam", "optimizer.type", "Adam"},
+    {"optimizer.params.momentum", "optimizer.type", "SGD"},
+    {"optimizer.params.dampening", "optimizer.type", "SGD"},
+    {"optimizer.params.nesterov", "optimizer.type", "SGD"},
+    {"scheduler.params.warmup_min_lr", "scheduler.type", "WarmupLR|WarmupDecayLR"},
+    {"scheduler.params.warmup_max_lr", "scheduler.type", "WarmupLR|WarmupDecayLR"},
+    {"scheduler.params.total_num_steps", "scheduler.type", "WarmupDecayLR|WarmupCosineLR"},
+    {"scheduler.params.warmup_min_ratio", "scheduler.type", "WarmupCosineLR"},
+    {"scheduler.params.cos_min_ratio", "scheduler.type", "WarmupCosineLR"},
+    {"fp16.loss_scale", "fp16.enabled", "true"},
+    {"fp16.initial_scale_power", "fp16.enabled", "true"},
+    {"fp16.loss_scale_window", "fp16.enabled", "true"},
+    {"fp16.hysteresis", "fp16.enabled", "true"},
+    {"fp16.consecutive_hysteresis", "fp16.enabled", "true"},
+    {"fp16.min_loss_scale", "fp16.enabled", "true"},
+    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.stage", "3"},
+    {"zero_optimization.stage3_param_persistence_threshold", "zero_optimization.stage", "3"},
+    {"zero_optimization.overlap_comm", "zero_optimization.stage", "3"},
+    {"data.text_field", "data.format", "auto|jsonl"},
+    {"data.separator", "data.format", "auto|text"},
+    {"data.seed", "data.shuffle", "true"},
+    {"num_train_epochs", "max_steps", "-1"},
+};
+
+static char *value_text(const zt_config *c, const zt_option *o)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return NULL;
+    print_value(f, c, o);
+    if (fclose(f) == 0) return text;
+    free(text);
+    return NULL;
+}
+
+/* Nothing that was given is ignored silently. */
+static zt_status say_unused(zt_config *c)
+{
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const int k = find(needs[i].key), with = find(needs[i].with);
+        ZT_ASSERT(k >= 0 && with >= 0);
+        if (!c->given[k]) continue;
+        char *text = value_text(c, &zt_options[with]);
+        zt_status status =
+            !text ? ZT_NOMEM()
+            : among(needs[i].is, text)
+                ? ZT_OK
+                : push(&c->notes,
+                       zt_format("%s has no effect: %s is %s", needs[i].key, needs[i].with, text));
+        free(text);
+        ZT_TRY(status);
+    }
+    const bool held_back = c->validation.n > 0 || c->validation_split > 0;
+    static const char *const evaluating[] = {"eval_steps", "eval_max_samples"};
+    for (int i = 0; i < 2 && !held_back; i++)
+        if (c->given[find(evaluating[i])])
+            ZT_TRY(push(&c->notes, zt_format("%s has no effect: there is no data.validation",
+                                             evaluating[i])));
+    if (c->validation.n > 0 && c->validation_split > 0)
+        ZT_TRY(push(&c->notes, zt_strdup("data.validation_split has no effect: there is "
+                                         "data.validation")));
     return ZT_OK;
 }
 
@@ -351,13 +468,16 @@ static zt_status load(zt_config *c, const char *path, int n, char *const *overri
         ZT_TRY(zt_json_load(path, &j));
         zt_status status = json_is_object(j)
                                ? read_object(c, "", j)
-                               : ZT_FAIL(ZT_ERR_CONFIG, "%s: a configuration is an object", path);
+                               : ZT_FAIL(ZT_ERR_CONFIG, "a configuration is an object");
         json_decref(j);
-        ZT_TRY(status);
+        if (status != ZT_OK) return ZT_FAIL(status, "%s: %s", path, zt_error_message());
     }
-    for (int i = 0; i < n; i++)
-        ZT_TRY(override(c, overrides[i]));
-    return check(c);
+    for (int i = 0; i < n; i++) {
+        zt_status status = override(c, overrides[i]);
+        if (status != ZT_OK) return ZT_FAIL(status, "command line: %s", zt_error_message());
+    }
+    ZT_TRY(check(c));
+    return say_unused(c);
 }
 
 zt_status zt_config_load(const char *path, int n_overrides, char *const *overrides, zt_config **out)
@@ -433,31 +553,6 @@ zt_dtype zt_config_type(const zt_config *c)
 }
 
 /* ---- printing ---- */
-static void print_value(FILE *f, const zt_config *c, const zt_option *o)
-{
-    const void *at = (const char *)c + o->offset;
-    switch (o->kind) {
-    case ZT_OPT_BOOL:
-        (void)fprintf(f, "%s", *(const bool *)at ? "true" : "false");
-        break;
-    case ZT_OPT_INT:
-        (void)fprintf(f, "%lld", (long long)*(const int64_t *)at);
-        break;
-    case ZT_OPT_REAL:
-        (void)fprintf(f, "%.10g", *(const double *)at);
-        break;
-    case ZT_OPT_STRING:
-        (void)fprintf(f, "%s", *(char *const *)at);
-        break;
-    case ZT_OPT_LIST: {
-        const zt_strings *s = at;
-        for (int i = 0; i < s->n; i++)
-            (void)fprintf(f, "%s%s", i ? "," : "", s->items[i]);
-        break;
-    }
-    }
-}
-
 char *zt_config_canonical(const zt_config *c, bool given_only)
 {
     char *text = NULL;

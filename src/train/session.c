@@ -4,6 +4,7 @@
 
 #include <fnmatch.h>
 #include <math.h>
+#include <stdlib.h>
 #include <stdio.h>
 
 /* ---- start ---- */
@@ -67,6 +68,9 @@ static zt_status start_local(zt_session *s, bool training)
                        "model.safetensors, or set from_scratch=true",
                        c->model);
     ZT_TRY(zt_model_config_load(c->model, &s->model));
+    if (c->dropout > 0 && s->model.family != ZT_FAMILY_GPT2)
+        return ZT_FAIL(ZT_ERR_CONFIG, "dropout = %g: a %s model has no dropout; leave it out",
+                       c->dropout, s->model.model_type);
     if (c->dropout >= 0) zt_model_config_dropout(&s->model, c->dropout);
     if (training) ZT_TRY(zt_model_config_check_training(&s->model));
     ZT_TRY(check_sequence(s));
@@ -83,6 +87,13 @@ static zt_status start_local(zt_session *s, bool training)
 zt_status zt_session_start(zt_comm *comm, zt_config *config, bool training, zt_session *s)
 {
     *s = (zt_session){.comm = comm, .config = config};
+    char *options = zt_config_canonical(config, false);
+    zt_status same = options
+                         ? zt_comm_check_same(comm, "the configuration", options, strlen(options))
+                         : ZT_NOMEM();
+    free(options);
+    ZT_TRY(same);
+    zt_comm_set_timeout(comm, config->timeout);
     return zt_comm_agree(comm, start_local(s, training));
 }
 

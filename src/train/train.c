@@ -2,10 +2,12 @@
 #include "base/file.h"
 #include "train/session.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct {
     zt_session s;
@@ -47,15 +49,28 @@ static void say_start(const run *r)
         zt_log(ZT_LOG_INFO, "note: %s", c->notes.items[i]);
 }
 
+/* Found out before the data are read. */
+static zt_status usable_output(const zt_config *c)
+{
+    ZT_TRY(zt_folder_make(c->output_dir));
+    if (access(c->output_dir, W_OK | X_OK) == 0) return ZT_OK;
+    return ZT_FAIL(ZT_ERR_IO, "output_dir: %s is not writable: %s", c->output_dir, strerror(errno));
+}
+
 static zt_status open_output(run *r)
 {
     const char *dir = r->s.config->output_dir;
-    ZT_TRY(zt_folder_make(dir));
     char *path = zt_path_join(dir, "metrics.jsonl");
     if (!path) return ZT_NOMEM();
-    r->metrics = fopen(path, r->p.step > 0 ? "a" : "w");
+    /* O_NONBLOCK: a FIFO that nobody reads is refused */
+    const int fd = open(path,
+                        O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK |
+                            (r->p.step > 0 ? O_APPEND : O_TRUNC),
+                        0666);
+    r->metrics = fd >= 0 ? fdopen(fd, "w") : NULL;
     zt_status status =
-        r->metrics ? ZT_OK : ZT_FAIL(ZT_ERR_IO, "cannot write %s: is output_dir writable?", path);
+        r->metrics ? ZT_OK : ZT_FAIL(ZT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    if (!r->metrics && fd >= 0) (void)close(fd);
     zt_free(path);
     return status;
 }
@@ -91,15 +106,9 @@ static zt_status find_checkpoint(zt_session *s)
 static zt_status start(run *r, zt_comm *comm, zt_config *config)
 {
     zt_session *s = &r->s;
-    char *options = zt_config_canonical(config, false);
-    zt_status same = options
-                         ? zt_comm_check_same(comm, "the configuration", options, strlen(options))
-                         : ZT_NOMEM();
-    free(options);
-    ZT_TRY(same);
-    zt_comm_set_timeout(comm, config->timeout);
-    ZT_TRY(zt_comm_agree(comm, zt_config_batch(config, zt_comm_size(comm))));
     ZT_TRY(zt_session_start(comm, config, true, s));
+    ZT_TRY(zt_comm_agree(comm, zt_config_batch(config, zt_comm_size(comm))));
+    ZT_TRY(zt_comm_agree(comm, zt_comm_rank(comm) == 0 ? usable_output(config) : ZT_OK));
     ZT_TRY(zt_comm_agree(comm, find_checkpoint(s)));
     ZT_TRY(zt_session_data(s, true));
     ZT_TRY(zt_comm_agree(comm, zt_session_plan(s, zt_comm_size(comm), zt_comm_rank(comm), true)));
@@ -133,6 +142,15 @@ static double epoch_of(const run *r)
     return (double)r->p.samples / (double)zt_dataset_samples(r->s.train);
 }
 
+/* A log that cannot be written is no reason to lose the training. */
+static void flush_metrics(run *r)
+{
+    if (fflush(r->metrics) == 0) return;
+    zt_log(ZT_LOG_WARN, "metrics.jsonl is not written any more: %s", strerror(errno));
+    (void)fclose(r->metrics);
+    r->metrics = NULL;
+}
+
 static void log_step(run *r, const zt_step_result *x, double lr)
 {
     const int64_t done = r->p.step - r->first_step;
@@ -153,7 +171,7 @@ static void log_step(run *r, const zt_step_result *x, double lr)
     if (isfinite(x->grad_norm)) (void)fprintf(r->metrics, ", \"grad_norm\": %.9g", x->grad_norm);
     if (r->s.config->fp16) (void)fprintf(r->metrics, ", \"loss_scale\": %.9g", r->p.scale.scale);
     (void)fprintf(r->metrics, "}\n");
-    (void)fflush(r->metrics);
+    flush_metrics(r);
 }
 
 static zt_status evaluate(run *r)
@@ -170,7 +188,7 @@ static zt_status evaluate(run *r)
     if (r->metrics) {
         (void)fprintf(r->metrics, "{\"step\": %lld, \"epoch\": %.6f, \"eval_loss\": %.9g}\n",
                       (long long)r->p.step, epoch_of(r), loss);
-        (void)fflush(r->metrics);
+        flush_metrics(r);
     }
     return ZT_OK;
 }

@@ -88,6 +88,45 @@ static void overrides_win(void **state)
     OK(WITH(NULL, &c, "bf16=true", "max_grad_norm=2", "zero_optimization.overlap_comm=false"));
     assert_true(c->bf16 && c->gradient_clipping == 2 && c->prefetch == 0);
     zt_config_free(&c);
+    /* names are taken as they are written */
+    OK(WITH(NULL, &c, "output_dir=1.10", "model=1e3", "freeze=1.50,true", "data.text_field=auto",
+            "tokenizer=null", "data.separator=\"\\n\""));
+    assert_string_equal(c->output_dir, "1.10");
+    assert_string_equal(c->model, "1e3");
+    assert_string_equal(c->freeze.items[0], "1.50");
+    assert_string_equal(c->text_field, "auto");
+    assert_string_equal(c->tokenizer, "null");
+    assert_string_equal(c->separator, "\n");
+    zt_config_free(&c);
+}
+
+static void what_is_given_in_vain_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *override[3], *says;
+    } cases[] = {
+        {{"optimizer.params.momentum=0.9"}, "momentum has no effect: optimizer.type is AdamW"},
+        {{"optimizer.params.betas=0.9,0.9", "optimizer.type=SGD"}, "betas has no effect"},
+        {{"scheduler.params.cos_min_ratio=0.1", "scheduler.type=WarmupLR"}, "cos_min_ratio"},
+        {{"fp16.loss_scale=4"}, "fp16.loss_scale has no effect: fp16.enabled is false"},
+        {{"eval_steps=4"}, "there is no data.validation"},
+        {{"data.validation=a", "data.validation_split=0.1"}, "data.validation_split"},
+        {{"data.text_field=x", "data.format=text"}, "data.format is text"},
+        {{"zero_optimization.overlap_comm=false"}, "zero_optimization.stage is 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zt_config *c;
+        OK(with(NULL, cases[i].override, &c));
+        assert_int_equal(c->notes.n, 1);
+        assert_non_null(strstr(c->notes.items[0], cases[i].says));
+        zt_config_free(&c);
+    }
+    zt_config *c;
+    OK(WITH(NULL, &c, "optimizer.type=SGD", "optimizer.params.momentum=0.9", "fp16.enabled=true",
+            "fp16.loss_scale=4", "eval_steps=2", "data.validation=a", "zero_optimization.stage=3",
+            "zero_optimization.stage3_prefetch_bucket_size=5"));
+    assert_int_equal(c->notes.n, 0);
+    zt_config_free(&c);
 }
 
 static void refusals_name_key_and_way_out(void **state)
@@ -104,6 +143,10 @@ static void refusals_name_key_and_way_out(void **state)
         {"zero_optimization.stage=1.5", "whole number"},
         {"zero_optimization.stage=two", "whole number"},
         {"zero_optimization.stage=[1]", "whole number"},
+        {"zero_optimization=3", "command line: "},
+        {"dropout=-0.5", "-1 or from 0 to 0.999"},
+        {"scheduler.params.warmup_max_lr=-0.1", "-1 or from 0"},
+        {"output_dir=", "output_dir is empty"},
         {"bf16.enabled=1", "true or false"},
         {"bf16.enabled=yes", "true or false"},
         {"optimizer.type=Lamb", "AdamW|Adam|SGD"},
@@ -281,6 +324,7 @@ int main(void)
         cmocka_unit_test(deepspeed_files_as_they_are),
         cmocka_unit_test(sections_that_are_off),
         cmocka_unit_test(overrides_win),
+        cmocka_unit_test(what_is_given_in_vain_is_said),
         cmocka_unit_test(refusals_name_key_and_way_out),
         cmocka_unit_test(batch_triple),
         cmocka_unit_test(rates),
