@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "train/session.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,34 +16,66 @@ static bool is_override(const char *s)
     return true;
 }
 
-zt_status zt_args_parse(int argc, char **argv, zt_flag *flags, int n_flags, zt_args *out)
+static zt_status take_flag(int *i, int argc, char **argv, const zt_command_line *line)
 {
-    zt_args a = {.overrides = zt_calloc((size_t)argc, sizeof(char *)),
-                 .rest = zt_calloc((size_t)argc, sizeof(char *))};
-    zt_status status = a.overrides && a.rest ? ZT_OK : ZT_NOMEM();
-    for (int i = 0; i < argc && status == ZT_OK; i++) {
-        if (strncmp(argv[i], "--", 2) != 0) {
-            if (is_override(argv[i]))
-                a.overrides[a.n_overrides++] = argv[i];
-            else
-                a.rest[a.n_rest++] = argv[i];
-            continue;
-        }
-        const char *equals = strchr(argv[i], '=');
-        const size_t n = equals ? (size_t)(equals - argv[i]) - 2 : strlen(argv[i]) - 2;
-        int k = 0;
-        while (k < n_flags &&
-               (strlen(flags[k].name) != n || strncmp(flags[k].name, argv[i] + 2, n) != 0))
-            k++;
-        if (k == n_flags)
-            status = ZT_FAIL(ZT_ERR_ARG, "there is no option %s here; --help lists them", argv[i]);
-        else if (equals)
-            flags[k].value = equals + 1;
-        else if (i + 1 == argc)
-            status = ZT_FAIL(ZT_ERR_ARG, "%s wants a value", argv[i]);
-        else
-            flags[k].value = argv[++i];
+    const char *name = argv[*i] + 2, *equals = strchr(name, '=');
+    const size_t n = equals ? (size_t)(equals - name) : strlen(name);
+    int k = 0;
+    while (k < line->n_flags &&
+           (strlen(line->flags[k].name) != n || strncmp(line->flags[k].name, name, n) != 0))
+        k++;
+    if (k == line->n_flags)
+        return ZT_FAIL(ZT_ERR_ARG, "there is no option %s here; --help lists them", argv[*i]);
+    if (line->flags[k].value && *line->flags[k].value)
+        return ZT_FAIL(ZT_ERR_ARG, "--%s is given twice", line->flags[k].name);
+    if (!equals && *i + 1 == argc) return ZT_FAIL(ZT_ERR_ARG, "%s wants a value", argv[*i]);
+    line->flags[k].value = equals ? equals + 1 : argv[++*i];
+    return ZT_OK;
+}
+
+/* Does the override's key begin with one of those that count? */
+static bool counts(const char *keys, const char *override)
+{
+    if (!keys) return false;
+    if (!*keys) return true;
+    for (const char *p = keys; *p;) {
+        const size_t n = strcspn(p, "|");
+        if (strncmp(override, p, n) == 0) return true;
+        p += n + (p[n] == '|');
     }
+    return false;
+}
+
+static zt_status parse(int argc, char **argv, const zt_command_line *line, zt_args *a)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) == 0) {
+            ZT_TRY(take_flag(&i, argc, argv, line));
+        } else if (!is_override(argv[i])) {
+            a->rest[a->n_rest++] = argv[i];
+        } else if (counts(line->overrides, argv[i])) {
+            a->overrides[a->n_overrides++] = argv[i];
+        } else {
+            return ZT_FAIL(
+                ZT_ERR_ARG,
+                "%s has no effect here: this command takes %s%s (a file's name with = in "
+                "it: begin it with ./)",
+                argv[i], line->overrides ? "the options " : "no options",
+                line->overrides ? line->overrides : "");
+        }
+    }
+    if (a->n_rest < line->least || a->n_rest > line->most)
+        return ZT_FAIL(ZT_ERR_ARG, "usage: zeroth %s", line->usage);
+    return ZT_OK;
+}
+
+zt_status zt_args_parse(zt_comm *comm, int argc, char **argv, const zt_command_line *line,
+                        zt_args *out)
+{
+    zt_args a = {.overrides = zt_calloc((size_t)argc + 1, sizeof(char *)),
+                 .rest = zt_calloc((size_t)argc + 1, sizeof(char *))};
+    zt_status status = a.overrides && a.rest ? parse(argc, argv, line, &a) : ZT_NOMEM();
+    status = zt_comm_agree(comm, status);
     if (status != ZT_OK)
         zt_args_free(&a);
     else
@@ -57,7 +90,7 @@ void zt_args_free(zt_args *a)
     *a = (zt_args){0};
 }
 
-zt_status zt_flag_number(const zt_flag *f, double low, double high, double *out)
+zt_status zt_flag_real(const zt_flag *f, double low, double high, double *out)
 {
     if (!f->value) return ZT_OK;
     char *end;
@@ -65,6 +98,19 @@ zt_status zt_flag_number(const zt_flag *f, double low, double high, double *out)
     if (end == f->value || *end || !isfinite(x) || x < low || x > high)
         return ZT_FAIL(ZT_ERR_ARG, "--%s %s: should be a number from %g to %g", f->name, f->value,
                        low, high);
+    *out = x;
+    return ZT_OK;
+}
+
+zt_status zt_flag_whole(const zt_flag *f, int64_t low, int64_t high, int64_t *out)
+{
+    if (!f->value) return ZT_OK;
+    char *end;
+    errno = 0;
+    long long x = strtoll(f->value, &end, 10);
+    if (end == f->value || *end || errno != 0 || x < low || x > high)
+        return ZT_FAIL(ZT_ERR_ARG, "--%s %s: should be a whole number from %lld to %lld", f->name,
+                       f->value, (long long)low, (long long)high);
     *out = x;
     return ZT_OK;
 }

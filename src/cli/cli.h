@@ -11,20 +11,29 @@ typedef zt_status zt_command_fn(zt_comm *comm, int argc, char **argv);
 zt_command_fn zt_cli_train, zt_cli_eval, zt_cli_generate, zt_cli_plan, zt_cli_inspect, zt_cli_info,
     zt_cli_convert;
 
-/* Sorts arguments into options (--name VALUE, where `names` lists the names that take one), key=value
- * overrides, and the rest. */
+/* ---- the command line: --name VALUE, key=value overrides, and the rest ---- */
 typedef struct {
     const char *name;
     const char *value; /* set when given */
 } zt_flag;
 typedef struct {
+    const char *usage;
+    zt_flag *flags;
+    int n_flags, least, most; /* of the rest */
+    const char
+        *overrides; /* beginnings of the keys that count: "a|b"; "": all; NULL: there are none */
+} zt_command_line;
+typedef struct {
     char **overrides, **rest;
     int n_overrides, n_rest;
 } zt_args;
-ZT_MUST_USE zt_status zt_args_parse(int argc, char **argv, zt_flag *flags, int n_flags,
-                                    zt_args *out);
+/* Collective: a mistake is reported once. */
+ZT_MUST_USE zt_status zt_args_parse(zt_comm *comm, int argc, char **argv,
+                                    const zt_command_line *line, zt_args *out);
 void zt_args_free(zt_args *a);
-ZT_MUST_USE zt_status zt_flag_number(const zt_flag *f, double low, double high, double *out);
+/* *out stays as it is when the flag was not given. */
+ZT_MUST_USE zt_status zt_flag_real(const zt_flag *f, double low, double high, double *out);
+ZT_MUST_USE zt_status zt_flag_whole(const zt_flag *f, int64_t low, int64_t high, int64_t *out);
 /* A folder that is an output_dir stands for its last checkpoint. zt_free it. */
 ZT_MUST_USE zt_status zt_cli_model_path(const char *path, char **out);
 /* A configuration without a file, from a model and overrides; a model's own dtype unless they say. */

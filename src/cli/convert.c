@@ -5,18 +5,20 @@
 
 zt_status zt_cli_convert(zt_comm *comm, int argc, char **argv)
 {
-    zt_flag f = {"dtype", "bf16"};
+    zt_flag f = {"dtype", NULL};
     zt_args a;
-    ZT_TRY(zt_args_parse(argc, argv, &f, 1, &a));
+    const zt_command_line line = {.usage = "convert MODEL.gguf FOLDER [--dtype bf16|fp16|fp32]",
+                                  .flags = &f,
+                                  .n_flags = 1,
+                                  .least = 2,
+                                  .most = 2};
+    ZT_TRY(zt_args_parse(comm, argc, argv, &line, &a));
     zt_dtype type = ZT_DTYPES;
     static const zt_dtype types[] = {ZT_F32, ZT_BF16, ZT_F16};
     for (int i = 0; i < 3; i++)
-        if (strcmp(f.value, zt_dtype_name(types[i])) == 0) type = types[i];
+        if (strcmp(f.value ? f.value : "bf16", zt_dtype_name(types[i])) == 0) type = types[i];
     zt_status status = ZT_OK;
-    if (a.n_rest != 2)
-        status =
-            ZT_FAIL(ZT_ERR_ARG, "usage: zeroth convert MODEL.gguf FOLDER [--dtype bf16|fp16|fp32]");
-    else if (type == ZT_DTYPES)
+    if (type == ZT_DTYPES)
         status = ZT_FAIL(ZT_ERR_ARG, "--dtype %s: there are bf16, fp16 and fp32", f.value);
     else if (zt_comm_rank(comm) == 0)
         status = zt_gguf_convert(a.rest[0], a.rest[1], type);

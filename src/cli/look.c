@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "data/internal.h"
+#include "io/gguf.h"
 #include "io/safetensors.h"
 #include "train/session.h"
 
@@ -83,6 +84,33 @@ static zt_status show_model(const char *folder)
     return status;
 }
 
+static zt_status show_gguf(const char *path)
+{
+    zt_gguf *g;
+    ZT_TRY(zt_gguf_open(path, &g));
+    const char *architecture = "?", *name = "";
+    zt_status status = zt_gguf_get_str(g, "general.architecture", &architecture);
+    if (status == ZT_OK) status = zt_gguf_get_str(g, "general.name", &name);
+    int64_t numel = 0;
+    size_t bytes = 0;
+    for (int i = 0; status == ZT_OK && i < zt_gguf_count(g); i++) {
+        const zt_gguf_tensor *t = zt_gguf_at(g, i);
+        zt_tensor as = {.n_dims = t->n_dims};
+        for (int d = 0; d < t->n_dims; d++)
+            as.shape[d] = t->shape[d];
+        print_tensor(t->name, t->format->name, &as);
+        numel += t->numel;
+        bytes += t->bytes;
+    }
+    if (status == ZT_OK)
+        (void)printf("GGUF, %s%s%s: %d tensors, %lld elements, %.1f MiB; zeroth convert makes a "
+                     "model folder of it\n",
+                     architecture, *name ? ", " : "", name, zt_gguf_count(g), (long long)numel,
+                     (double)bytes / 0x1p20);
+    zt_gguf_close(&g);
+    return status;
+}
+
 static bool ends_with(const char *s, const char *end)
 {
     size_t n = strlen(s), m = strlen(end);
@@ -104,7 +132,8 @@ static zt_status show_tokens(const char *path)
         top = zt_token_at(&t, i) > top ? zt_token_at(&t, i) : top;
     if (status == ZT_OK) {
         (void)printf("%s: %lld tokens of %d bytes, largest id %d; first:",
-                     bin ? "token shard" : "bare tokens", (long long)t.n, t.width, top);
+                     bin ? "token shard" : "no header of a token shard; read as bare uint16 tokens",
+                     (long long)t.n, t.width, top);
         for (int64_t i = 0; i < t.n && i < 16; i++)
             (void)printf(" %d", zt_token_at(&t, i));
         (void)puts("");
@@ -141,29 +170,37 @@ static zt_status inspect(const char *path)
         return status;
     }
     if (ends_with(path, ".safetensors")) return show_weights(path);
+    if (ends_with(path, ".gguf")) return show_gguf(path);
     if (ends_with(path, ".tokens")) return show_cache(path);
     if (ends_with(path, ".bin")) return show_tokens(path);
-    return ZT_FAIL(ZT_ERR_ARG, "%s is no model folder, .safetensors, .bin or .tokens file", path);
+    return ZT_FAIL(ZT_ERR_ARG, "%s is no model folder, .safetensors, .gguf, .bin or .tokens file",
+                   path);
 }
 
 zt_status zt_cli_inspect(zt_comm *comm, int argc, char **argv)
 {
+    const zt_command_line line = {.usage = "inspect PATH", .least = 1, .most = 1};
     zt_args a;
-    ZT_TRY(zt_args_parse(argc, argv, NULL, 0, &a));
-    zt_status status = a.n_rest == 1 ? ZT_OK : ZT_FAIL(ZT_ERR_ARG, "usage: zeroth inspect PATH");
-    if (status == ZT_OK && zt_comm_rank(comm) == 0) status = inspect(a.rest[0]);
+    ZT_TRY(zt_args_parse(comm, argc, argv, &line, &a));
+    zt_status status = zt_comm_rank(comm) == 0 ? inspect(a.rest[0]) : ZT_OK;
     zt_args_free(&a);
-    return status;
+    return zt_comm_agree(comm, status);
 }
 
 zt_status zt_cli_info(zt_comm *comm, int argc, char **argv)
 {
-    zt_flag f = {"format", "text"};
+    zt_flag f = {"format", NULL};
+    const zt_command_line line = {
+        .usage = "info [--format text|markdown]", .flags = &f, .n_flags = 1};
     zt_args a;
-    ZT_TRY(zt_args_parse(argc, argv, &f, 1, &a));
+    ZT_TRY(zt_args_parse(comm, argc, argv, &line, &a));
     zt_args_free(&a);
+    const bool markdown = f.value && strcmp(f.value, "markdown") == 0;
+    if (f.value && !markdown && strcmp(f.value, "text") != 0)
+        return zt_comm_agree(
+            comm, ZT_FAIL(ZT_ERR_ARG, "--format %s: there are text and markdown", f.value));
     if (zt_comm_rank(comm) != 0) return ZT_OK;
-    if (strcmp(f.value, "markdown") == 0) {
+    if (markdown) {
         (void)puts("# Configuration\n\nOne JSON file; comments and trailing commas are accepted. "
                    "Any option can be "
                    "overridden on the\ncommand line by `key=value`. This page is printed by "

@@ -1,6 +1,7 @@
 /* main.c - the program: which command, and how failures reach the user. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,12 +32,13 @@ static const struct {
      "    --top-k N              only the N best tokens; 0 = all\n"
      "    --top-p X              only the best tokens that make up X of the probability; 1 = all\n"
      "    --seed N               the same seed gives the same text\n"},
-    {"plan", zt_cli_plan, "CONFIG.json [--ranks N] [key=value ...]",
+    {"plan", zt_cli_plan, "CONFIG.json [--ranks N] [--rank R] [key=value ...]",
      "What a run would hold in memory and send a step on each rank, without allocating it.\n"
      "    zeroth plan config.json --ranks 64 zero_optimization.stage=3\n"
      "    zeroth plan --zero-table     the ZeRO paper's tables of memory by formula\n"},
     {"inspect", zt_cli_inspect, "PATH",
-     "What is in a model folder, a checkpoint, a .safetensors file, a .bin token shard, a token "
+     "What is in a model folder, a checkpoint, a .safetensors or .gguf file, a .bin token shard, a "
+     "token "
      "cache.\n"},
     {"convert", zt_cli_convert, "MODEL.gguf FOLDER [--dtype bf16|fp16|fp32]",
      "Makes a Hugging Face folder of a GGUF file (GPT-2, Llama family, Qwen2; F32, F16, BF16, "
@@ -82,7 +84,9 @@ static int run(int c, int argc, char **argv, bool debug)
     }
     if (status == ZT_OK) {
         zt_comm_destroy(&comm);
-        return fflush(stdout) == 0 ? 0 : 1;
+        if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+        zt_log(ZT_LOG_ERROR, "the output cannot be written: %s", strerror(errno));
+        return 1;
     }
     report(comm, status, debug);
     (void)fflush(stdout);

@@ -4,19 +4,18 @@
 #include "train/generate.h"
 #include "train/session.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
 zt_status zt_cli_train(zt_comm *comm, int argc, char **argv)
 {
+    const zt_command_line line = {
+        .usage = "train CONFIG.json [key=value ...]", .least = 1, .most = 1, .overrides = ""};
     zt_args a;
     zt_config *c = NULL;
-    ZT_TRY(zt_args_parse(argc, argv, NULL, 0, &a));
-    zt_status status;
-    if (a.n_rest != 1)
-        status = ZT_FAIL(ZT_ERR_ARG, "usage: zeroth train CONFIG.json [key=value ...]");
-    else
-        status = zt_config_load(a.rest[0], a.n_overrides, a.overrides, &c);
+    ZT_TRY(zt_args_parse(comm, argc, argv, &line, &a));
+    zt_status status = zt_config_load(a.rest[0], a.n_overrides, a.overrides, &c);
     status = zt_comm_agree(comm, status);
     if (status == ZT_OK) status = zt_train(comm, c);
     zt_config_free(&c);
@@ -46,14 +45,18 @@ static zt_status evaluate(zt_comm *comm, zt_config *c)
 
 zt_status zt_cli_eval(zt_comm *comm, int argc, char **argv)
 {
+    const zt_command_line line = {
+        .usage = "eval MODEL FILE... [key=value ...]",
+        .least = 2,
+        .most = INT_MAX,
+        .overrides = "data.sequence_length|data.packing|data.isolate_documents|data.format|"
+                     "data.text_field|data.separator|data.cache_dir|tokenizer|eval_max_samples|"
+                     "train_micro_batch_size_per_gpu|bf16|fp16|"
+                     "zero_optimization|kernels|threads|timeout"};
     zt_args a;
     zt_config *c = NULL;
-    ZT_TRY(zt_args_parse(argc, argv, NULL, 0, &a));
-    zt_status status;
-    if (a.n_rest < 2)
-        status = ZT_FAIL(ZT_ERR_ARG, "usage: zeroth eval MODEL FILE... [key=value ...]");
-    else
-        status = zt_cli_model_config(a.rest[0], &a, &c);
+    ZT_TRY(zt_args_parse(comm, argc, argv, &line, &a));
+    zt_status status = zt_cli_model_config(a.rest[0], &a, &c);
     for (int i = 1; i < a.n_rest && c && status == ZT_OK; i++) {
         char **more = zt_realloc(c->validation.items, (size_t)(c->validation.n + 1) * sizeof *more);
         char *copy = zt_strdup(a.rest[i]);
@@ -86,18 +89,21 @@ zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
                         {"top-k", NULL}, {"top-p", NULL},          {"seed", NULL}};
     zt_args a;
     zt_config *c = NULL;
-    double tokens = 100, temperature = 0, top_k = 0, top_p = 1, seed = 0;
-    ZT_TRY(zt_args_parse(argc, argv, f, FLAGS, &a));
-    zt_status status = ZT_OK;
-    if (a.n_rest != 1)
-        status =
-            ZT_FAIL(ZT_ERR_ARG, "usage: zeroth generate MODEL --prompt TEXT [options]; see zeroth "
-                                "generate --help");
-    if (status == ZT_OK) status = zt_flag_number(&f[TOKENS], 1, 1e7, &tokens);
-    if (status == ZT_OK) status = zt_flag_number(&f[TEMPERATURE], 0, 1e3, &temperature);
-    if (status == ZT_OK) status = zt_flag_number(&f[TOP_K], 0, 1e7, &top_k);
-    if (status == ZT_OK) status = zt_flag_number(&f[TOP_P], 1e-9, 1, &top_p);
-    if (status == ZT_OK) status = zt_flag_number(&f[SEED], 0, 1e15, &seed);
+    const zt_command_line line = {
+        .usage = "generate MODEL --prompt TEXT [options]; see zeroth generate --help",
+        .flags = f,
+        .n_flags = FLAGS,
+        .least = 1,
+        .most = 1,
+        .overrides = "tokenizer|bf16|fp16|zero_optimization|kernels|threads|timeout"};
+    double temperature = 0, top_p = 1;
+    int64_t tokens = 100, top_k = 0, seed = 0;
+    ZT_TRY(zt_args_parse(comm, argc, argv, &line, &a));
+    zt_status status = zt_flag_whole(&f[TOKENS], 1, 10000000, &tokens);
+    if (status == ZT_OK) status = zt_flag_real(&f[TEMPERATURE], 0, 1e3, &temperature);
+    if (status == ZT_OK) status = zt_flag_whole(&f[TOP_K], 0, 10000000, &top_k);
+    if (status == ZT_OK) status = zt_flag_real(&f[TOP_P], 1e-9, 1, &top_p);
+    if (status == ZT_OK) status = zt_flag_whole(&f[SEED], 0, INT64_MAX, &seed);
     if (status == ZT_OK) status = zt_cli_model_config(a.rest[0], &a, &c);
     if (status == ZT_OK && (f[TOP_K].value || f[TOP_P].value) && !f[TEMPERATURE].value)
         temperature = 1;
@@ -105,9 +111,9 @@ zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
     if (status == ZT_OK && c) {
         c->sequence_length = 2; /* nothing here has a fixed length */
         zt_generate_opt o = {.prompt = f[PROMPT].value,
-                             .max_new_tokens = (int64_t)tokens,
+                             .max_new_tokens = tokens,
                              .temperature = temperature,
-                             .top_k = (int64_t)top_k,
+                             .top_k = top_k,
                              .top_p = top_p,
                              .seed = (uint64_t)seed,
                              .echo = true};

@@ -218,8 +218,8 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
     if (!o)
         return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"; did you mean \"%s\"?", key,
                        nearest(key));
-    if (json_is_null(v) || (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 &&
-                            !takes_auto(o)))
+    if (json_is_null(v) ||
+        (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 && !takes_auto(o)))
         return ZT_OK; /* as if it were not there */
     if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_LIST && json_is_array(v)) {
         c->given[i] = true;
@@ -305,9 +305,8 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
 static json_t *override_value(const char *key, const char *text)
 {
     const int i = find(key);
-    const bool is_text =
-        i >= 0 && zt_options[i].effect == ZT_OPT_HONOURED &&
-        (zt_options[i].kind == ZT_OPT_STRING || zt_options[i].kind == ZT_OPT_LIST);
+    const bool is_text = i >= 0 && zt_options[i].effect == ZT_OPT_HONOURED &&
+                         (zt_options[i].kind == ZT_OPT_STRING || zt_options[i].kind == ZT_OPT_LIST);
     json_error_t e;
     json_t *v = is_text && !strchr("\"[{", *text) ? NULL : json_loads(text, JSON_DECODE_ANY, &e);
     return v ? v : json_string(text);
@@ -435,12 +434,11 @@ static zt_status say_unused(zt_config *c)
         ZT_ASSERT(k >= 0 && with >= 0);
         if (!c->given[k]) continue;
         char *text = value_text(c, &zt_options[with]);
-        zt_status status =
-            !text ? ZT_NOMEM()
-            : among(needs[i].is, text)
-                ? ZT_OK
-                : push(&c->notes,
-                       zt_format("%s has no effect: %s is %s", needs[i].key, needs[i].with, text));
+        zt_status status = !text ? ZT_NOMEM()
+                           : among(needs[i].is, text)
+                               ? ZT_OK
+                               : push(&c->notes, zt_format("%s has no effect: %s is %s",
+                                                           needs[i].key, needs[i].with, text));
         free(text);
         ZT_TRY(status);
     }
@@ -448,8 +446,8 @@ static zt_status say_unused(zt_config *c)
     static const char *const evaluating[] = {"eval_steps", "eval_max_samples"};
     for (int i = 0; i < 2 && !held_back; i++)
         if (c->given[find(evaluating[i])])
-            ZT_TRY(push(&c->notes, zt_format("%s has no effect: there is no data.validation",
-                                             evaluating[i])));
+            ZT_TRY(push(&c->notes,
+                        zt_format("%s has no effect: there is no data.validation", evaluating[i])));
     if (c->validation.n > 0 && c->validation_split > 0)
         ZT_TRY(push(&c->notes, zt_strdup("data.validation_split has no effect: there is "
                                          "data.validation")));

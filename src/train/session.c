@@ -4,8 +4,8 @@
 
 #include <fnmatch.h>
 #include <math.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- start ---- */
 static bool matches(const char *pattern, const char *name)

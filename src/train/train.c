@@ -63,10 +63,9 @@ static zt_status open_output(run *r)
     char *path = zt_path_join(dir, "metrics.jsonl");
     if (!path) return ZT_NOMEM();
     /* O_NONBLOCK: a FIFO that nobody reads is refused */
-    const int fd = open(path,
-                        O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK |
-                            (r->p.step > 0 ? O_APPEND : O_TRUNC),
-                        0666);
+    const int fd = open(
+        path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (r->p.step > 0 ? O_APPEND : O_TRUNC),
+        0666);
     r->metrics = fd >= 0 ? fdopen(fd, "w") : NULL;
     zt_status status =
         r->metrics ? ZT_OK : ZT_FAIL(ZT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
@@ -179,8 +178,7 @@ static zt_status evaluate(run *r)
     double loss;
     int64_t targets;
     if (!r->s.validation) return ZT_OK;
-    zt_status status =
-        zt_session_evaluate(&r->s, r->s.config->eval_max_samples, &loss, &targets);
+    zt_status status = zt_session_evaluate(&r->s, r->s.config->eval_max_samples, &loss, &targets);
     if (status == ZT_ERR_STOPPED) return ZT_OK; /* the loop sees it too, and saves */
     ZT_TRY(status);
     zt_log(ZT_LOG_INFO, "step %lld/%lld  validation loss %.4f  perplexity %.2f  (%lld tokens)",
