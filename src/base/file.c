@@ -241,17 +241,35 @@ static zt_status open_folder_of(const char *path, int *fd)
 }
 
 /* A rename is on disk when its folder is; the folder is opened first, so that little can fail after. */
-zt_status zt_path_rename(const char *from, const char *to)
+static zt_status rename_and_sync(const char *from, const char *to, unsigned how)
 {
     int folder = -1;
     zt_status status = ZT_OK;
     ZT_TRY(open_folder_of(to, &folder));
-    if (pretends() || rename(from, to) != 0)
+    if (pretends() || renameat2(AT_FDCWD, from, AT_FDCWD, to, how) != 0)
         status = ZT_FAIL(ZT_ERR_IO, "cannot rename %s to %s: %s", from, to, strerror(errno));
     else if (pretends() || (fsync(folder) != 0 && errno != EINVAL))
         status = cannot("sync the folder of", to);
     (void)close(folder);
     return status;
+}
+
+zt_status zt_path_rename(const char *from, const char *to)
+{
+    return rename_and_sync(from, to, 0);
+}
+
+zt_status zt_folder_replace(const char *from, const char *to)
+{
+    if (zt_path_exists(to) && !zt_path_is_folder(to))
+        return ZT_FAIL(ZT_ERR_IO, "%s should be a folder, but it is a file: move it away", to);
+    if (zt_path_exists(to)) {
+        if (rename_and_sync(from, to, RENAME_EXCHANGE) == ZT_OK)
+            return zt_folder_remove(from); /* the old one */
+        zt_error_clear();
+        ZT_TRY(zt_folder_remove(to));
+    }
+    return zt_path_rename(from, to);
 }
 
 zt_status zt_file_copy(const char *from, const char *to)

@@ -36,6 +36,9 @@ int64_t zt_path_size(const char *path);                   /* -1 when it cannot b
 ZT_MUST_USE zt_status zt_folder_make(const char *path);   /* with its parents */
 ZT_MUST_USE zt_status zt_folder_remove(const char *path); /* with what is in it */
 ZT_MUST_USE zt_status zt_path_rename(const char *from, const char *to); /* and sync the folder */
+/* Gives a folder a name that another may have, which is then removed: at every moment the name is of a whole folder
+ * (where the file system can exchange names; otherwise there is a moment without one). */
+ZT_MUST_USE zt_status zt_folder_replace(const char *from, const char *to);
 ZT_MUST_USE zt_status zt_file_copy(const char *from, const char *to);
 char *zt_path_join(const char *a, const char *b); /* zt_free it; NULL when out of memory */
 /* Names in a folder, sorted; NULL-terminated array to be freed with zt_names_free. */

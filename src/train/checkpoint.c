@@ -5,6 +5,7 @@
 #include "io/safetensors.h"
 #include "train/session.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -307,9 +308,7 @@ zt_status zt_checkpoint_save(zt_session *s, const zt_progress *p)
     status = zt_comm_agree(s->comm, status);
     if (status == ZT_OK) status = save_into(s, temporary, p);
     if (zt_comm_rank(s->comm) == 0) {
-        if (status == ZT_OK)
-            status = zt_folder_remove(path); /* of an earlier run, at the same step */
-        if (status == ZT_OK) status = zt_path_rename(temporary, path);
+        if (status == ZT_OK) status = zt_folder_replace(temporary, path);
         if (status == ZT_OK)
             status = prune(s, p->step);
         else if (temporary && zt_path_exists(temporary)) {
@@ -341,6 +340,7 @@ static zt_status read_state(void *arg, int param, int64_t from, int64_t count, f
 {
     const loader *l = arg;
     const char *name = l->graph->params[param].name;
+    const bool square = strcmp(l->kind, "exp_avg_sq") == 0;
     if (!l->graph->params[param].trainable)
         return zt_source_weights_read(l->model, param, from, count, out);
     int64_t found = 0;
@@ -376,21 +376,38 @@ static zt_status read_state(void *arg, int param, int64_t from, int64_t count, f
                        "%s: the optimizer's %s of %s is not whole (elements %lld to %lld); was "
                        "it saved with another optimizer, or frozen?",
                        l->folder, l->kind, name, (long long)from, (long long)(from + count));
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(out[i]) || (square && out[i] < 0))
+            return ZT_FAIL(
+                ZT_ERR_FORMAT,
+                "%s: the optimizer's %s of %s, element %lld, is %g: the file is damaged; "
+                "give the folder as \"model\" to start anew from its weights",
+                l->folder, l->kind, name, (long long)(from + i), (double)out[i]);
     return ZT_OK;
+}
+
+/* Of how many optimizer files is this one? 0: it is none. */
+static int part_of(const char *name)
+{
+    int i, total;
+    char again[64];
+    if (sscanf(name, "optimizer-%d-of-%d", &i, &total) != 2) return 0;
+    (void)snprintf(again, sizeof again, "optimizer-%05d-of-%05d.safetensors", i, total);
+    return strcmp(name, again) == 0 ? total : 0;
 }
 
 static zt_status open_optimizer(loader *l)
 {
     char **names;
     ZT_TRY(zt_folder_list(l->folder, &names));
-    int n = 0, of = -1;
+    int n = 1, of = 0;
     for (char **p = names; *p; p++)
-        n += strncmp(*p, "optimizer-", 10) == 0;
+        n += part_of(*p) > 0;
     l->files = zt_calloc((size_t)n, sizeof *l->files);
     zt_status status = l->files ? ZT_OK : ZT_NOMEM();
     for (char **p = names; *p && status == ZT_OK; p++) {
-        int i, total;
-        if (sscanf(*p, "optimizer-%d-of-%d.safetensors", &i, &total) != 2) continue;
+        const int total = part_of(*p);
+        if (total == 0) continue;
         of = total;
         char *path = zt_path_join(l->folder, *p);
         status = path ? zt_weights_open(path, &l->files[l->n_files]) : ZT_NOMEM();
@@ -398,11 +415,57 @@ static zt_status open_optimizer(loader *l)
         zt_free(path);
     }
     zt_names_free(names);
-    if (status == ZT_OK && (of < 0 || of != l->n_files))
+    if (status == ZT_OK && of == 0)
         status = ZT_FAIL(ZT_ERR_FORMAT,
-                         "%s has %d of %d optimizer files: it cannot be resumed, but it can be "
-                         "given as \"model\"",
-                         l->folder, l->n_files, of < 0 ? 0 : of);
+                         "%s has no optimizer files: it cannot be resumed, but it can be given as "
+                         "\"model\"",
+                         l->folder);
+    if (status == ZT_OK && of != l->n_files)
+        status = ZT_FAIL(ZT_ERR_FORMAT,
+                         "%s has %d optimizer files that say they are of %d: it cannot be resumed, "
+                         "but it can be given as \"model\"",
+                         l->folder, l->n_files, of);
+    return status;
+}
+
+/* The value of "key = value" in a text of such lines; NULL: not there. *n: its length. */
+static const char *value_of(const char *options, const char *key, size_t n_key, size_t *n)
+{
+    for (const char *line = options; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (strncmp(line, key, n_key) == 0 && strncmp(line + n_key, " = ", 3) == 0) {
+            *n = strcspn(line + n_key + 3, "\n");
+            return line + n_key + 3;
+        }
+    return NULL;
+}
+
+/* What is not as it was when the checkpoint was saved. Only a different cut of the data into samples cannot go on:
+ * its place in them would mean something else. */
+static zt_status say_changes(const zt_config *c, const char *saved)
+{
+    static const char *const cut[] = {"data.sequence_length", "data.packing"};
+    char *options = zt_config_canonical(c, false);
+    zt_status status = options ? ZT_OK : ZT_NOMEM();
+    for (const char *line = options; status == ZT_OK && *line;
+         line += strcspn(line, "\n"), line += *line == '\n') {
+        const size_t n_key = strcspn(line, " ");
+        size_t n = 0, n_now = 0;
+        const char *was = value_of(saved, line, n_key, &n), *now = line + n_key + 3;
+        n_now = strcspn(now, "\n");
+        if (!was || (n == n_now && strncmp(was, now, n) == 0) ||
+            strncmp(line, "resume_from_checkpoint ", 23) == 0)
+            continue;
+        for (int i = 0; i < 2; i++)
+            if (strlen(cut[i]) == n_key && strncmp(cut[i], line, n_key) == 0)
+                status = ZT_FAIL(ZT_ERR_CONFIG,
+                                 "%s = %.*s, but the checkpoint was saved with %.*s: its place in "
+                                 "the data would be lost; keep it, or give the checkpoint as "
+                                 "\"model\" of a new run",
+                                 cut[i], (int)n_now, now, (int)n, was);
+        zt_log(ZT_LOG_INFO, "changed since the checkpoint: %.*s = %.*s, was %.*s", (int)n_key, line,
+               (int)n_now, now, (int)n, was);
+    }
+    free(options);
     return status;
 }
 
@@ -449,6 +512,9 @@ static zt_status read_progress(const zt_session *s, const char *folder, zt_progr
                 "from its weights",
                 path, fields[i].key, there ? "is out of range" : "is missing");
     }
+    const char *options = "";
+    if (status == ZT_OK) status = zt_json_get_str(j, path, "options", &options);
+    if (status == ZT_OK) status = say_changes(s->config, options);
     if (status == ZT_OK) status = zt_json_get_str(j, path, "dtype", &dtype);
     *fp32 = strcmp(dtype, zt_dtype_name(ZT_F32)) == 0;
     if (status == ZT_OK && s->config->fp16 && s->config->loss_scale == 0)

@@ -192,7 +192,18 @@ static void folders(void **state)
     OK(zt_folder_remove(in("moved")));
     assert_false(zt_path_exists(in("moved")));
     assert_holds(in("keep"), "k");
-    OK(zt_folder_remove(in("moved"))); /* nothing to do */
+    OK(zt_folder_remove(in("moved")));        /* nothing to do */
+    for (int there = 0; there < 2; there++) { /* where nothing is, and where something is */
+        OK(zt_folder_make(in("new/deep")));
+        OK(zt_folder_replace(in("new"), in("old")));
+        assert_true(zt_path_exists(in("old/deep")) && !zt_path_exists(in("new")));
+        OK(zt_file_write_all(in("old/of before"), "x", 1));
+    }
+    OK(zt_folder_make(in("new")));
+    OK(zt_folder_replace(in("new"), in("old")));
+    assert_false(zt_path_exists(in("old/of before")) || zt_path_exists(in("new")));
+    OK(zt_folder_make(in("new")));
+    FAILS(zt_folder_replace(in("new"), in("keep")), ZT_ERR_IO, "move it away");
     char *joined = zt_path_join("x/", "y");
     assert_string_equal(joined, "x/y");
     zt_free(joined);

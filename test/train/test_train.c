@@ -266,6 +266,79 @@ static void a_new_run_keeps_its_own(void **state)
     OK(zt_folder_remove(in_dir("out")));
 }
 
+/* Overwrites four bytes of the first tensor that begins so. */
+static void poke(const char *file, const char *name, float x)
+{
+    zt_weights *w;
+    OK(zt_weights_open(in_dir(file), &w));
+    const zt_tensor *t = NULL;
+    for (int i = 0; i < zt_weights_count(w) && !t; i++)
+        if (strncmp(zt_weights_at(w, i)->name, name, strlen(name)) == 0) t = zt_weights_at(w, i);
+    assert_non_null(t);
+    char *data;
+    size_t size;
+    OK(zt_file_read_all(in_dir(file), &data, &size));
+    for (size_t at = 0; at + t->bytes <= size; at++)
+        if (memcmp(data + at, t->data, t->bytes) == 0) {
+            memcpy(data + at, &x, sizeof x);
+            break;
+        }
+    zt_weights_close(&w);
+    OK(zt_file_write_all(in_dir(file), data, size));
+    zt_free(data);
+}
+
+static void damaged_optimizer_state_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        float x;
+    } bad[] = {{"exp_avg_sq/", -1}, {"exp_avg/", NAN}, {"master/", INFINITY}};
+    for (int i = 0; i < 3; i++) {
+        OK(run(1, "max_steps=6 bf16.enabled=true"));
+        poke("out/checkpoint-6/optimizer-00001-of-00001.safetensors", bad[i].name, bad[i].x);
+        FAILS(run(1, "bf16.enabled=true resume_from_checkpoint=true"), ZT_ERR_FORMAT, "damaged");
+        OK(zt_folder_remove(in_dir("out")));
+    }
+}
+
+static void another_cut_of_the_data_cannot_go_on(void **state)
+{
+    (void)state;
+    OK(run(1, "max_steps=6"));
+    FAILS(run(1, "resume_from_checkpoint=true data.sequence_length=32"), ZT_ERR_CONFIG,
+          "was saved with 16");
+    FAILS(run(1, "resume_from_checkpoint=true data.packing=false"), ZT_ERR_CONFIG,
+          "data.packing = false");
+    /* what has another name is none of it */
+    OK(zt_file_write_all(in_dir("out/checkpoint-6/optimizer-00001-of-00001.safetensors.bak"), "x",
+                         1));
+    OK(run(1, "resume_from_checkpoint=true optimizer.params.lr=0.02"));
+    OK(zt_folder_remove(in_dir("out")));
+}
+
+/* Nothing is left to do: the checkpoint is not written again. */
+static void a_finished_run_is_left_alone(void **state)
+{
+    (void)state;
+    OK(run(1, "max_steps=6"));
+    OK(zt_file_write_all(in_dir("out/checkpoint-6/note"), "mine", 4));
+    OK(run(1, "max_steps=6 resume_from_checkpoint=true"));
+    assert_true(zt_path_exists(in_dir("out/checkpoint-6/note")));
+    OK(zt_folder_remove(in_dir("out")));
+    OK(zt_folder_make(in_dir("out")));
+    OK(zt_file_write_all(in_dir("out/checkpoint-6"), "a file", 6));
+    FAILS(run(1, "max_steps=6"), ZT_ERR_IO, "move it away");
+    OK(zt_folder_remove(in_dir("out")));
+    /* asked to end before the first step, and in the evaluation */
+    zt_stop_requested = 1;
+    OK(run(2, "max_steps=6 data.validation_split=0.2 eval_steps=2"));
+    zt_stop_requested = 0;
+    assert_false(zt_path_exists(in_dir("out/checkpoint-0")));
+    OK(zt_folder_remove(in_dir("out")));
+}
+
 /* A header whose length is no multiple of 4: tensors are copied, and reading one leaves the others alone. */
 static void misaligned_weights_are_the_same(void **state)
 {
@@ -439,6 +512,7 @@ static void bad_input_is_one_clear_line(void **state)
         {"freeze=nosuchname", ZT_ERR_CONFIG, "nosuchname"},
         {"output_dir=/proc/none", ZT_ERR_IO, "/proc/none"},
         {"data.cache_dir=/proc/none", ZT_ERR_IO, "data.cache_dir"},
+        {"dropout=0.5", ZT_ERR_CONFIG, "a llama model has no dropout"},
         {"kernels=fast", ZT_ERR_CONFIG, "fast"},
         {"bf16.enabled=true fp16.enabled=true", ZT_ERR_CONFIG, "both"},
         {"tokenizer=@/text.txt", ZT_ERR_FORMAT, "text.txt"},
@@ -465,6 +539,9 @@ int main(void)
         TEST(a_checkpoint_is_a_model),
         TEST(resumed_in_another_type),
         TEST(absurd_counters_are_refused),
+        TEST(damaged_optimizer_state_is_refused),
+        TEST(another_cut_of_the_data_cannot_go_on),
+        TEST(a_finished_run_is_left_alone),
         TEST(a_new_run_keeps_its_own),
         TEST(misaligned_weights_are_the_same),
         TEST(old_ones_and_leftovers_go),
