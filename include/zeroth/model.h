@@ -64,6 +64,7 @@ zt_val zt_nn_rope(zt_graph *g, zt_val x, int head_dim, const float *inv_freq);
 typedef struct {
     int heads, kv_heads; /* kv_heads < heads: grouped queries */
     float scale;         /* 0 means 1/sqrt(head_dim) */
+    float dropout;       /* of the weights, in training */
 } zt_attention_opt;
 zt_val zt_nn_causal_attention(zt_graph *g, zt_val q, zt_val k, zt_val v, zt_attention_opt o);
 

@@ -29,7 +29,7 @@ static zt_status evaluate(zt_comm *comm, zt_config *c)
     double loss = 0;
     int64_t targets = 0;
     ZT_TRY(zt_comm_agree(comm, zt_config_batch(c, zt_comm_size(comm))));
-    zt_status status = zt_session_start(comm, c, false, &s);
+    zt_status status = zt_session_start(comm, c, &s);
     if (status == ZT_OK) status = zt_session_data(&s, false);
     if (status == ZT_OK)
         status =

@@ -409,11 +409,16 @@ zt_val zt_nn_causal_attention(zt_graph *g, zt_val q, zt_val k, zt_val v, zt_atte
                (long long)cols(g, v));
         return (zt_val){-1};
     }
+    if (!(o.dropout >= 0 && o.dropout < 1)) {
+        REFUSE(g, "attention: dropout of %g is not in [0, 1)", (double)o.dropout);
+        return (zt_val){-1};
+    }
     return add_node(g,
                     (zt_node){.op = ZT_OP_ATTENTION,
                               .n_in = 3,
                               .in = {q.id, k.id, v.id},
                               .number = o.scale,
+                              .weight_dropout = o.dropout,
                               .heads = o.heads,
                               .kv_heads = o.kv_heads,
                               .head_dim = (int)d},

@@ -27,7 +27,8 @@ typedef struct {
     int out;    /* value; -1 for lm_head */
     int segment;
     float number; /* eps, dropout's p, attention's scale */
-    bool flag;    /* gelu: tanh form; embed: positions */
+    float weight_dropout;
+    bool flag; /* gelu: tanh form; embed: positions */
     int heads, kv_heads, head_dim;
 } zt_node;
 

@@ -99,11 +99,30 @@ static char *to_cache(const call *c, char *cache, zt_ref from)
     return cache;
 }
 
+static zt_rng dropout_rng(const call *c)
+{
+    return zt_rng_make(c->r->seed, ZT_RNG_DROPOUT, (uint32_t)c->i->node, c->r->step);
+}
+
+/* rng: room for what the result points to */
+static zt_attention attention_of(const call *c, int64_t past, zt_rng *rng)
+{
+    zt_attention a = zt_op_attention(c->p, c->n, past);
+    a.start = c->r->start;
+    if (c->p->opt.goal == ZT_GOAL_TRAIN) {
+        *rng = dropout_rng(c);
+        a.dropout = c->n->weight_dropout;
+        a.rng = rng;
+        a.first = c->r->first_sample;
+    }
+    return a;
+}
+
 static void attention_forward(const call *c)
 {
     const zt_instr *i = c->i;
-    zt_attention a = zt_op_attention(c->p, c->n, c->r->past);
-    a.start = c->r->start;
+    zt_rng rng;
+    zt_attention a = attention_of(c, c->r->past, &rng);
     const void *k = at(c, i->in[1]), *v = at(c, i->in[2]);
     if (c->p->opt.cache_room) {
         size_t bytes, from = zt_op_cache_at(c->p->graph, &c->p->opt, i->node, &bytes);
@@ -116,8 +135,8 @@ static void attention_forward(const call *c)
 static void attention_backward(const call *c)
 {
     const zt_instr *i = c->i;
-    zt_attention a = zt_op_attention(c->p, c->n, 0);
-    a.start = c->r->start;
+    zt_rng rng;
+    zt_attention a = attention_of(c, 0, &rng);
     /* the gradient of one input may be unwanted, but not of all: then this is not run */
     c->k->attention_bwd(c->dev, &a, at(c, i->in[0]), at(c, i->in[1]), at(c, i->in[2]),
                         at(c, i->out), at(c, i->saved[0]), at(c, i->d_out), at(c, i->d_in[0]),
@@ -139,7 +158,7 @@ static zt_rope rope_of(const call *c)
 static void dropout(const call *c, zt_ref from, zt_ref to)
 {
     const int64_t C = channels(c);
-    zt_rng rng = zt_rng_make(c->r->seed, ZT_RNG_DROPOUT, (uint32_t)c->i->node, c->r->step);
+    zt_rng rng = dropout_rng(c);
     c->k->dropout(c->dev, c->N * C, c->type, at(c, from), at(c, to), c->n->number, &rng,
                   c->r->first_sample * c->p->opt.T * C);
 }

@@ -35,7 +35,9 @@ typedef struct {
 /* q [B*T, q_stride], head h at column h*D; k, v [B*S, ...], S = past + T keys; out as q. With a
  * cache (past > 0) B's examples lie S_max rows apart in k and v. lse [B, H, T] fp32: log of each
  * row's sum of exponentials, for the backward. Causal: query t (position past + t) sees keys
- * 0..past+t, and not those before start[b*T+t] when start is given (packed documents). */
+ * 0..past+t, and not those before start[b*T+t] when start is given (packed documents). Dropout is of the
+ * weights after their normalisation, as in transformers: key s of row r = ((first + b) * H + h) * T + t is keyed by
+ * word s % 64 / 16 of block (r * ceil(S / 64) + s / 64) * 16 + s % 16. */
 typedef struct {
     int64_t B, T, S, S_max, past, H, G, D;
     int64_t q_stride, k_stride, v_stride, o_stride;
@@ -43,6 +45,9 @@ typedef struct {
     bool causal;
     zt_dtype type;
     const int32_t *start; /* [B, T] or NULL */
+    float dropout;        /* 0: none, and rng is not looked at */
+    const zt_rng *rng;
+    int64_t first; /* number of the first example */
 } zt_attention;
 
 /* Rotary table: cos/sin [T_max, D/2] fp32. rotate-half convention of Hugging Face: pair (i, i+D/2).*/

@@ -37,7 +37,8 @@ static zt_val attention(zt_graph *g, const zt_model_config *c, zt_val x)
                               vector(g, "c_attn.bias", 3 * C, 0));
     zt_val y = zt_nn_causal_attention(
         g, zt_nn_part(g, qkv, 0, 3), zt_nn_part(g, qkv, 1, 3), zt_nn_part(g, qkv, 2, 3),
-        (zt_attention_opt){.heads = (int)c->heads, .kv_heads = (int)c->heads});
+        (zt_attention_opt){
+            .heads = (int)c->heads, .kv_heads = (int)c->heads, .dropout = (float)c->attn_dropout});
     y = zt_nn_linear(g, y, matrix(g, "c_proj.weight", C, C, small(c)),
                      vector(g, "c_proj.bias", C, 0));
     zt_pop(g);

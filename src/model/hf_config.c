@@ -311,18 +311,7 @@ zt_status zt_model_config_save(const zt_model_config *c, const char *path, zt_dt
 void zt_model_config_dropout(zt_model_config *c, double p)
 {
     c->embd_dropout = c->resid_dropout = c->family == ZT_FAMILY_GPT2 ? p : 0;
-    c->attn_dropout = 0;
-}
-
-zt_status zt_model_config_check_training(const zt_model_config *c)
-{
-    if (c->attn_dropout != 0)
-        return ZT_FAIL(
-            ZT_ERR_CONFIG,
-            "the model's config.json asks for dropout of %g on attention weights, which is not "
-            "supported; the option dropout=%g drops activations only, dropout=0 nothing",
-            c->attn_dropout, c->resid_dropout);
-    return ZT_OK;
+    c->attn_dropout = p;
 }
 
 void zt_model_config_inv_freq(const zt_model_config *c, float *inv_freq)

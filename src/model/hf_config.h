@@ -35,8 +35,6 @@ ZT_MUST_USE zt_status zt_model_config_save(const zt_model_config *c, const char 
                                            zt_dtype saved_as);
 /* Sets all dropouts (training option "dropout"). */
 void zt_model_config_dropout(zt_model_config *c, double p);
-/* Refuses what can be evaluated but not trained. */
-ZT_MUST_USE zt_status zt_model_config_check_training(const zt_model_config *c);
 /* inv_freq [head_dim / 2] of the rotary positions, scaling applied. */
 void zt_model_config_inv_freq(const zt_model_config *c, float *inv_freq);
 #endif

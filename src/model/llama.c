@@ -33,9 +33,11 @@ static zt_val attention(zt_graph *g, const zt_model_config *c, zt_val x, const f
     zt_val q = project(g, c, x, "q_proj", Q, c->width, c->qkv_bias);
     zt_val k = project(g, c, x, "k_proj", KV, c->width, c->qkv_bias);
     zt_val v = project(g, c, x, "v_proj", KV, c->width, c->qkv_bias);
-    zt_val y = zt_nn_causal_attention(
-        g, zt_nn_rope(g, q, D, inv_freq), zt_nn_rope(g, k, D, inv_freq), v,
-        (zt_attention_opt){.heads = (int)c->heads, .kv_heads = (int)c->kv_heads});
+    zt_val y =
+        zt_nn_causal_attention(g, zt_nn_rope(g, q, D, inv_freq), zt_nn_rope(g, k, D, inv_freq), v,
+                               (zt_attention_opt){.heads = (int)c->heads,
+                                                  .kv_heads = (int)c->kv_heads,
+                                                  .dropout = (float)c->attn_dropout});
     y = project(g, c, y, "o_proj", c->width, Q, c->o_bias);
     zt_pop(g);
     return y;

@@ -105,7 +105,7 @@ static zt_status plan(zt_session *s, zt_config *c, int ranks, int rank)
 zt_status zt_plan_print(zt_comm *comm, zt_config *c, int ranks, int rank)
 {
     zt_session s;
-    zt_status status = zt_session_start(comm, c, true, &s);
+    zt_status status = zt_session_start(comm, c, &s);
     if (status == ZT_OK && zt_comm_rank(comm) == 0) status = plan(&s, c, ranks, rank);
     zt_session_stop(&s);
     return status;

@@ -170,7 +170,7 @@ zt_status zt_generate(zt_comm *comm, zt_config *config, const zt_generate_opt *o
                       void *arg)
 {
     talk t = {0};
-    zt_status status = zt_session_start(comm, config, false, &t.s);
+    zt_status status = zt_session_start(comm, config, &t.s);
     if (status == ZT_OK) status = run(&t, o, fn, arg);
     zt_free(t.logits);
     zt_free(t.wide);

@@ -51,7 +51,7 @@ static zt_status check_sequence(const zt_session *s)
     return ZT_OK;
 }
 
-static zt_status start_local(zt_session *s, bool training)
+static zt_status start_local(zt_session *s)
 {
     zt_config *c = s->config;
     if (!*c->model)
@@ -68,11 +68,7 @@ static zt_status start_local(zt_session *s, bool training)
                        "model.safetensors, or set from_scratch=true",
                        c->model);
     ZT_TRY(zt_model_config_load(c->model, &s->model));
-    if (c->dropout > 0 && s->model.family != ZT_FAMILY_GPT2)
-        return ZT_FAIL(ZT_ERR_CONFIG, "dropout = %g: a %s model has no dropout; leave it out",
-                       c->dropout, s->model.model_type);
     if (c->dropout >= 0) zt_model_config_dropout(&s->model, c->dropout);
-    if (training) ZT_TRY(zt_model_config_check_training(&s->model));
     ZT_TRY(check_sequence(s));
     ZT_TRY(zt_model_build(&s->model, &s->graph));
     ZT_TRY(freeze(s));
@@ -84,7 +80,7 @@ static zt_status start_local(zt_session *s, bool training)
     return zt_mem_create(&s->mem);
 }
 
-zt_status zt_session_start(zt_comm *comm, zt_config *config, bool training, zt_session *s)
+zt_status zt_session_start(zt_comm *comm, zt_config *config, zt_session *s)
 {
     *s = (zt_session){.comm = comm, .config = config};
     char *options = zt_config_canonical(config, false);
@@ -94,7 +90,7 @@ zt_status zt_session_start(zt_comm *comm, zt_config *config, bool training, zt_s
     free(options);
     ZT_TRY(same);
     zt_comm_set_timeout(comm, config->timeout);
-    return zt_comm_agree(comm, start_local(s, training));
+    return zt_comm_agree(comm, start_local(s));
 }
 
 /* ---- tokenizer and data ---- */

@@ -25,8 +25,7 @@ typedef struct {
 } zt_session;
 
 /* Reads and checks config.json, builds the graph with its frozen parameters, makes the device. */
-ZT_MUST_USE zt_status zt_session_start(zt_comm *comm, zt_config *config, bool training,
-                                       zt_session *s);
+ZT_MUST_USE zt_status zt_session_start(zt_comm *comm, zt_config *config, zt_session *s);
 /* The tokenizer of the configuration, if one is there. */
 ZT_MUST_USE zt_status zt_session_tokenizer(zt_session *s);
 /* data.train and data.validation (or data.validation_split). */

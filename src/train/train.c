@@ -105,7 +105,7 @@ static zt_status find_checkpoint(zt_session *s)
 static zt_status start(run *r, zt_comm *comm, zt_config *config)
 {
     zt_session *s = &r->s;
-    ZT_TRY(zt_session_start(comm, config, true, s));
+    ZT_TRY(zt_session_start(comm, config, s));
     ZT_TRY(zt_comm_agree(comm, zt_config_batch(config, zt_comm_size(comm))));
     ZT_TRY(zt_comm_agree(comm, zt_comm_rank(comm) == 0 ? usable_output(config) : ZT_OK));
     ZT_TRY(zt_comm_agree(comm, find_checkpoint(s)));

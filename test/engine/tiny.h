@@ -12,7 +12,7 @@ static const char tiny_gpt2[] =
 /* the same with dropout */
 static const char tiny_dropout[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 97, \"n_embd\": 20, \"n_layer\": 2, \"n_head\": 4,"
-    "\"n_positions\": 32, \"embd_pdrop\": 0.1, \"resid_pdrop\": 0.2, \"attn_pdrop\": 0}";
+    "\"n_positions\": 32, \"embd_pdrop\": 0.1, \"resid_pdrop\": 0.2, \"attn_pdrop\": 0.15}";
 /* Llama: grouped queries, untied */
 static const char tiny_llama[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 101, \"hidden_size\": 24, \"num_hidden_layers\": "

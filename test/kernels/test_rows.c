@@ -282,6 +282,17 @@ static bool visible(const zt_attention *a, int64_t b, int64_t t, int64_t s)
     return (!a->causal || s <= a->past + t) && (!a->start || s >= a->start[b * a->T + t]);
 }
 
+/* What dropout makes of a weight, by the words of the header. */
+static double kept(const zt_attention *a, int64_t b, int64_t h, int64_t t, int64_t s)
+{
+    if (a->dropout == 0) return 1;
+    const int64_t row = ((a->first + b) * a->H + h) * a->T + t;
+    uint32_t words[4];
+    zt_rng_block(a->rng, (uint64_t)((row * ((a->S + 63) / 64) + s / 64) * 16 + s % 16), words);
+    return (float)(words[s % 64 / 16] >> 8) * 0x1p-24f < a->dropout ? 0
+                                                                    : 1 / (1 - (double)a->dropout);
+}
+
 static void check_attention(zt_dev dev, attention *x, bool backward)
 {
     const zt_attention *a = &x->a;
@@ -313,15 +324,16 @@ static void check_attention(zt_dev dev, attention *x, bool backward)
                 for (int64_t i = 0; i < D; i++) {
                     double want = 0;
                     for (int64_t s = 0; s < a->S; s++)
-                        want += p[s] * V_(s, i);
+                        want += p[s] * kept(a, b, h, t, s) * V_(s, i);
                     CLOSE("attention", get(&x->out, o + i), want, e + 1e-5, 1);
                 }
                 CLOSE("lse", get(&x->lse, (b * a->H + h) * a->T + t), top + log(sum), 1e-5, 1);
                 for (int64_t s = 0; s < a->S && backward; s++) {
+                    const double m = kept(a, b, h, t, s);
                     dp[s] = 0;
                     for (int64_t i = 0; i < D; i++) {
-                        dp[s] += get(&x->dout, o + i) * V_(s, i);
-                        dv[((b * a->S + s) * a->G + g) * D + i] += p[s] * get(&x->dout, o + i);
+                        dp[s] += m * get(&x->dout, o + i) * V_(s, i);
+                        dv[((b * a->S + s) * a->G + g) * D + i] += m * p[s] * get(&x->dout, o + i);
                     }
                     delta += p[s] * dp[s];
                 }
@@ -456,6 +468,28 @@ static void attention_of_packed_documents(void **state)
     }
 }
 
+static void attention_with_dropout(void **state)
+{
+    (void)state;
+    const zt_rng rng = zt_rng_make(5, ZT_RNG_DROPOUT, 3, 7);
+    int32_t start[130];
+    for (int t = 0; t < 130; t++)
+        start[t] = t < 70 ? 0 : 70;
+    zt_dev dev;
+    for (int table = 0; next_table(&table, 2, &dev);) {
+        for (int t = 0; t < 3; t++)
+            for (int packed = 0; packed < 2; packed++) {
+                zt_attention a = shape(1, 130, 4, 2, 24, types[t]);
+                a.dropout = packed ? 0.5f : 0.1f;
+                a.rng = &rng;
+                a.first = 6;
+                a.start = packed ? start : NULL;
+                one_attention(dev, a, true);
+            }
+        zt_dev_destroy(&dev);
+    }
+}
+
 static void attention_behind_a_cache(void **state)
 {
     (void)state;
@@ -483,6 +517,7 @@ int main(void)
         cmocka_unit_test(loss),
         cmocka_unit_test(attention_of_all_shapes),
         cmocka_unit_test(attention_of_packed_documents),
+        cmocka_unit_test(attention_with_dropout),
         cmocka_unit_test(attention_behind_a_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

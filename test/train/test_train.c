@@ -512,7 +512,6 @@ static void bad_input_is_one_clear_line(void **state)
         {"freeze=nosuchname", ZT_ERR_CONFIG, "nosuchname"},
         {"output_dir=/proc/none", ZT_ERR_IO, "/proc/none"},
         {"data.cache_dir=/proc/none", ZT_ERR_IO, "data.cache_dir"},
-        {"dropout=0.5", ZT_ERR_CONFIG, "a llama model has no dropout"},
         {"kernels=fast", ZT_ERR_CONFIG, "fast"},
         {"bf16.enabled=true fp16.enabled=true", ZT_ERR_CONFIG, "both"},
         {"tokenizer=@/text.txt", ZT_ERR_FORMAT, "text.txt"},
