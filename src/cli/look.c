@@ -202,6 +202,9 @@ zt_status zt_cli_info(zt_comm *comm, int argc, char **argv)
     if (zt_comm_rank(comm) != 0) return ZT_OK;
     if (markdown) {
         (void)puts("# Configuration\n\nOne JSON file; comments and trailing commas are accepted. "
+                   "Paths are relative to the working "
+                   "directory. null and \"auto\"\n(where it is not a value of its own) leave an "
+                   "option at its default. "
                    "Any option can be "
                    "overridden on the\ncommand line by `key=value`. This page is printed by "
                    "`zeroth info --format "

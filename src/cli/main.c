@@ -25,7 +25,7 @@ static const struct {
      "files:\n"
      "    zeroth eval models/SmolLM2-135M held.txt data.sequence_length=1024\n"},
     {"generate", zt_cli_generate, "MODEL --prompt TEXT [options] [key=value ...]",
-     "Continues a text. Greedy unless a temperature is given.\n"
+     "Continues a text. Greedy unless a temperature, top-k or top-p is given.\n"
      "    --prompt TEXT          what to continue\n"
      "    --max-new-tokens N     default 100\n"
      "    --temperature X        0 = greedy (default); 1 = as the model says\n"

@@ -87,26 +87,28 @@ static const char *last_part(const char *key)
     return dot ? dot + 1 : key;
 }
 
-/* The known key that is most like it: as a whole, or by its last part (the right key in a wrong place). */
-static const char *nearest(const char *key)
+/* "; did you mean X?" with the known key that is most like it, as a whole or by its last part (the right key in a
+ * wrong place); what is little like any is not suggested. */
+static const char *suggestion(const char *key, char *text, size_t size)
 {
-    const char *best = zt_options[0].key;
+    const char *best = NULL;
+    const int most = (int)strlen(key) / 3, most_part = (int)strlen(last_part(key)) / 2;
     int least = 1000;
-    for (int i = 0; i < zt_n_options; i++) {
-        int whole = distance(key, zt_options[i].key);
-        int part = distance(last_part(key), last_part(zt_options[i].key)) + 1;
-        int d = whole < part ? whole : part;
-        if (d < least) {
+    for (int i = 0; i < zt_n_options + zt_n_aliases; i++) {
+        const char *known = i < zt_n_options ? zt_options[i].key : zt_aliases[i - zt_n_options].key;
+        const int whole = distance(key, known);
+        const int part = distance(last_part(key), last_part(known)) + 1;
+        const int d = part <= most_part && part < whole ? part : whole;
+        if (d < least && (d <= most || d <= most_part)) {
             least = d;
-            best = zt_options[i].key;
+            best = i < zt_n_options ? known : zt_aliases[i - zt_n_options].is;
         }
     }
-    for (int i = 0; i < zt_n_aliases; i++)
-        if (distance(key, zt_aliases[i].key) < least) {
-            least = distance(key, zt_aliases[i].key);
-            best = zt_aliases[i].is;
-        }
-    return best;
+    if (best)
+        (void)snprintf(text, size, "; did you mean \"%s\"?", best);
+    else
+        (void)snprintf(text, size, "; zeroth info lists all");
+    return text;
 }
 
 /* ---- values ---- */
@@ -213,11 +215,13 @@ static bool takes_auto(const zt_option *o)
 
 static zt_status set_value(zt_config *c, const char *key, const json_t *v)
 {
+    char like[200];
     int i = find(key);
     const zt_option *o = i >= 0 ? &zt_options[i] : NULL;
+    if (!o && json_is_null(v) && is_section(key)) return ZT_OK;
     if (!o)
-        return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"; did you mean \"%s\"?", key,
-                       nearest(key));
+        return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"%s", key,
+                       suggestion(key, like, sizeof like));
     if (json_is_null(v) ||
         (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 && !takes_auto(o)))
         return ZT_OK; /* as if it were not there */
@@ -273,10 +277,12 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
 
 static zt_status read_section(zt_config *c, const char *key, const json_t *section)
 {
-    if (is_off(key, section)) return push(&c->notes, zt_format("%s is off: it has no effect", key));
+    char like[200];
+    if (is_off(key, section) || json_object_size(section) == 0)
+        return push(&c->notes, zt_format("%s is off: it has no effect", key));
     if (!is_section(key))
-        return ZT_FAIL(ZT_ERR_CONFIG, "there is no section \"%s\"; did you mean \"%s\"?", key,
-                       nearest(key));
+        return ZT_FAIL(ZT_ERR_CONFIG, "there is no section \"%s\"%s", key,
+                       suggestion(key, like, sizeof like));
     return read_object(c, key, section);
 }
 
@@ -464,9 +470,11 @@ static zt_status load(zt_config *c, const char *path, int n, char *const *overri
         if (!c->path) return ZT_NOMEM();
         json_t *j = NULL;
         ZT_TRY(zt_json_load(path, &j));
+        c->reading_file = true;
         zt_status status = json_is_object(j)
                                ? read_object(c, "", j)
                                : ZT_FAIL(ZT_ERR_CONFIG, "a configuration is an object");
+        c->reading_file = false;
         json_decref(j);
         if (status != ZT_OK) return ZT_FAIL(status, "%s: %s", path, zt_error_message());
     }
@@ -529,9 +537,9 @@ zt_status zt_config_batch(zt_config *c, int ranks)
             (void)snprintf(given[1], sizeof given[1], "%lld", (long long)c->accumulation);
         return ZT_FAIL(ZT_ERR_CONFIG,
                        "train_batch_size %lld is not train_micro_batch_size_per_gpu %s x "
-                       "gradient_accumulation_steps %s x %d ranks; leave one of the three out, or "
-                       "make the product fit",
-                       (long long)all, given[0], given[1], ranks);
+                       "gradient_accumulation_steps %s x %d ranks; %smake the product fit",
+                       (long long)all, given[0], given[1], ranks,
+                       c->micro_batch && c->accumulation ? "leave one of the three out, or " : "");
     }
     if (micro > 1000000 || steps > 1000000)
         return ZT_FAIL(ZT_ERR_CONFIG,
@@ -571,12 +579,21 @@ char *zt_config_canonical(const zt_config *c, bool given_only)
     return text;
 }
 
+static void print_aliases(FILE *f, bool markdown)
+{
+    (void)fprintf(f, markdown ? "\n## Other names\n\n| key | stands for |\n|---|---|\n"
+                              : "\nOther names (key, what it stands for):\n");
+    for (int i = 0; i < zt_n_aliases; i++)
+        (void)fprintf(f, markdown ? "| `%s` | `%s` |\n" : "  %-52s %s\n", zt_aliases[i].key,
+                      zt_aliases[i].is);
+}
+
 static void print_option(FILE *f, const zt_option *o, bool markdown)
 {
     static const char *const kinds[] = {"true, false", "whole number", "number", "text", "list"};
     if (!markdown) {
-        (void)fprintf(f, "  %-52s %-14s %s\n", o->key, *o->fallback ? o->fallback : "-",
-                      o->meaning);
+        const char *value = o->effect == ZT_OPT_LIMITED ? o->choices : o->fallback;
+        (void)fprintf(f, "  %-52s %-14s %s\n", o->key, *value ? value : "-", o->meaning);
         return;
     }
     (void)fprintf(f, "| `%s` | ", o->key);
@@ -616,4 +633,5 @@ void zt_config_write_docs(FILE *f, bool markdown)
                               *o->choices ? o->choices : "(absent)", o->meaning);
         }
     }
+    print_aliases(f, markdown);
 }

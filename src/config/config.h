@@ -54,6 +54,7 @@ typedef struct {
     int64_t stage, prefetch, persistence;
     bool overlap_comm;
 
+    bool reading_file;
     bool *given; /* by option: was it in the file or on the command line? */
     char *path;
     zt_strings notes; /* what was accepted and has no effect here, and why */

@@ -84,9 +84,10 @@ static zt_status find_checkpoint(zt_session *s)
         if (old)
             zt_log(ZT_LOG_WARN,
                    "%s is there from an earlier run: resume_from_checkpoint=true would go on from "
-                   "the highest step, "
-                   "its own or this run's; another output_dir keeps them apart",
-                   old);
+                   "the highest step, its own or this run's%s; another output_dir keeps them apart",
+                   old,
+                   c->save_total_limit > 0 ? ", and save_total_limit counts it among the oldest"
+                                           : "");
         zt_free(old);
         return ZT_OK;
     }

@@ -138,6 +138,8 @@ static void refusals_name_key_and_way_out(void **state)
         {"zero_optimisation.stage=1", "did you mean \"zero_optimization.stage\""},
         {"stage=1", "zero_optimization.stage"},
         {"learning_rates=1", "optimizer.params.lr"},
+        {"mezo=1", "zeroth info lists all"},
+        {"tensor_parallel={\"autotp_size\": 4}", "autotp_size = 4 is not supported"},
         {"optimizer={\"type\": \"AdamW\", \"parms\": {\"lr\": 1}}", "optimizer.params"},
         {"zero_optimization.stage=5", "from 0 to 3"},
         {"zero_optimization.stage=1.5", "whole number"},
@@ -170,6 +172,12 @@ static void refusals_name_key_and_way_out(void **state)
         FAILS(WITH(NULL, &c, bad[i].override), ZT_ERR_CONFIG, bad[i].says);
         assert_null(c);
     }
+    zt_config *lenient = NULL;
+    OK(WITH(NULL, &lenient, "zero_optimization={\"offload_param\": null}",
+            "compression_training={}", "optimizer.params.lr=auto"));
+    assert_int_equal(lenient->notes.n, 2);
+    assert_non_null(strstr(lenient->notes.items[1], "lr is auto: the default, 1e-3"));
+    zt_config_free(&lenient);
     char path[] = "/tmp/zeroth-config-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -181,6 +189,10 @@ static void refusals_name_key_and_way_out(void **state)
     static const char twice[] = "{\"seed\": 1, \"seed\": 2}";
     OK(zt_file_write_all(path, twice, sizeof twice - 1));
     FAILS(with(path, NULL, &c), ZT_ERR_FORMAT, "duplicate");
+    static const char named[] =
+        "{\"per_device_train_batch_size\": 2, \"train_micro_batch_size_per_gpu\": 4}";
+    OK(zt_file_write_all(path, named, sizeof named - 1));
+    FAILS(with(path, NULL, &c), ZT_ERR_CONFIG, "twice, once by another name");
     (void)unlink(path);
     FAILS(with("/nowhere.json", NULL, &c), ZT_ERR_IO, "/nowhere.json");
 }
