@@ -222,9 +222,14 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
     if (!o)
         return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"%s", key,
                        suggestion(key, like, sizeof like));
-    if (json_is_null(v) ||
-        (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 && !takes_auto(o)))
-        return ZT_OK; /* as if it were not there */
+    if (json_is_null(v)) return ZT_OK; /* as if it were not there */
+    if (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 && !takes_auto(o))
+        return o->effect != ZT_OPT_HONOURED || c->given[i]
+                   ? ZT_OK
+                   : push(&c->notes, zt_format("%s is auto: the default, %s", o->key,
+                                               *o->fallback ? o->fallback : "nothing"));
+    if (c->given[i] && c->reading_file)
+        return ZT_FAIL(ZT_ERR_CONFIG, "%s is given twice, once by another name of it", o->key);
     if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_LIST && json_is_array(v)) {
         c->given[i] = true;
         return set_list(c, o, v);
