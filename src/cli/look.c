@@ -221,7 +221,7 @@ zt_status zt_cli_info(zt_comm *comm, int argc, char **argv)
                  cpu->avx512 ? " AVX-512" : "", cpu->avx512_bf16 ? " AVX512-BF16" : "",
                  cpu->avx512_fp16 ? " AVX512-FP16" : "", cpu->amx_bf16 ? " AMX-BF16" : "");
     (void)printf("kernels: %s; products: %s\n", k->name, zt_kernels_products());
-    (void)printf("ranks: %d on %d hosts, %s\n", zt_comm_size(comm), zt_comm_nodes(comm),
+    (void)printf("ranks: %d, hosts: %d, %s\n", zt_comm_size(comm), zt_comm_nodes(comm),
                  zt_comm_transport(comm));
     (void)printf("\nOptions of a configuration (key, default, meaning):\n");
     zt_config_write_docs(stdout, false);

@@ -21,8 +21,12 @@ static const struct {
      "kills its\n"
      "ranks one second after a SIGTERM: send SIGUSR1, or raise odls_base_sigkill_timeout.)\n"},
     {"eval", zt_cli_eval, "MODEL FILE... [key=value ...]",
-     "Loss and perplexity of a model (a Hugging Face folder, or a training run's output_dir) on "
-     "files:\n"
+     "Loss and perplexity of a model (a Hugging Face folder, or a training run's output_dir: its "
+     "last "
+     "checkpoint) on\nfiles, in the model's own type unless bf16.enabled or fp16.enabled says "
+     "otherwise. Only whole "
+     "samples of\ndata.sequence_length (512) tokens count; with data.packing=false a document is "
+     "one.\n"
      "    zeroth eval models/SmolLM2-135M held.txt data.sequence_length=1024\n"},
     {"generate", zt_cli_generate, "MODEL --prompt TEXT [options] [key=value ...]",
      "Continues a text. Greedy unless a temperature, top-k or top-p is given.\n"

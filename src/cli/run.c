@@ -35,6 +35,8 @@ static zt_status evaluate(zt_comm *comm, zt_config *c)
         status =
             zt_comm_agree(comm, zt_session_plan(&s, zt_comm_size(comm), zt_comm_rank(comm), false));
     if (status == ZT_OK) status = zt_session_weights(&s);
+    if (status == ZT_OK)
+        zt_log(ZT_LOG_INFO, "model %s, %s", c->model, zt_dtype_name(zt_config_type(c)));
     if (status == ZT_OK) status = zt_session_evaluate(&s, c->eval_max_samples, &loss, &targets);
     if (status == ZT_OK)
         zt_log(ZT_LOG_INFO, "loss %.6f  perplexity %.4f  over %lld tokens", loss, exp(loss),

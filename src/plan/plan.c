@@ -21,7 +21,7 @@ void zt_plan_zero_tables(void)
     for (int n = 1; n <= 1024; n *= 4) {
         (void)printf("%6d", n);
         for (int m = 0; m < 3; m++)
-            (void)printf("  | %*s  %8.4g %8.4g %8.4g", sizes[m] > 99 ? 4 : 3, "",
+            (void)printf("  | %*s  %8.5g %8.5g %8.5g", sizes[m] > 99 ? 4 : 3, "",
                          sizes[m] * zt_plan_zero_bytes(1, n), sizes[m] * zt_plan_zero_bytes(2, n),
                          sizes[m] * zt_plan_zero_bytes(3, n));
         (void)puts("");
@@ -65,6 +65,13 @@ static zt_status print_memory(const zt_session *s)
     }
     (void)printf("  %-18s %12.2f MiB  %8.4f bytes a parameter of training state\n", "in all",
                  mib(zt_mem_peak_total(m, ZT_TIER_DEVICE)), (double)state / P);
+    size_t all, available;
+    zt_host_memory(&all, &available);
+    if (all >
+        0) /* beside what is planned a process has libraries and small things: docs/design.md */
+        (void)printf("  this host has %.1f GiB, %.1f of them free: room for %zu such ranks\n",
+                     (double)all / 0x1p30, (double)available / 0x1p30,
+                     available / (zt_mem_peak_total(m, ZT_TIER_DEVICE) + ((size_t)64 << 20)));
     zt_mem_destroy(&m);
     return ZT_OK;
 }
@@ -88,10 +95,10 @@ static zt_status plan(zt_session *s, zt_config *c, int ranks, int rank)
     ZT_TRY(zt_config_batch(c, ranks));
     ZT_TRY(zt_session_plan(s, ranks, rank, true));
     const zt_program *p = s->engine->pass[s->train_pass].program;
-    (void)printf("%s: %lld parameters, %lld trained, %s; ZeRO stage %lld on %d ranks\n", c->model,
+    (void)printf("%s: %lld parameters, %lld trained, %s; ZeRO stage %lld on %d rank%s\n", c->model,
                  (long long)zt_graph_numel(s->graph, false),
                  (long long)zt_graph_numel(s->graph, true), zt_dtype_name(s->engine->opt.type),
-                 (long long)c->stage, ranks);
+                 (long long)c->stage, ranks, ranks > 1 ? "s" : "");
     (void)printf(
         "batch: %lld samples a step = %lld x %lld micro-steps x %d ranks, of %lld tokens; %.3g "
         "FLOP a rank and step\n",

@@ -172,10 +172,10 @@ size_t zt_mem_peak_total(const zt_mem *mem, zt_tier tier)
     return mem->peak[tier];
 }
 
-/* "VmRSS:   1234 kB" of /proc/self/status; 0 where there is none. */
-static size_t process_status(const char *key)
+/* "VmRSS:   1234 kB" of /proc/self/status and the like, in bytes; 0 where there is none. */
+static size_t field(const char *path, const char *key)
 {
-    FILE *f = fopen("/proc/self/status", "r");
+    FILE *f = fopen(path, "r");
     if (!f) return 0;
     char line[256];
     size_t kib = 0;
@@ -187,10 +187,32 @@ static size_t process_status(const char *key)
 
 size_t zt_process_rss(void)
 {
-    return process_status("VmRSS:");
+    return field("/proc/self/status", "VmRSS:");
 }
 
 size_t zt_process_rss_peak(void)
 {
-    return process_status("VmHWM:");
+    return field("/proc/self/status", "VmHWM:");
+}
+
+/* A file with nothing but a number of bytes in it; SIZE_MAX: no such file, or no limit. */
+static size_t bytes_in(const char *path)
+{
+    unsigned long long bytes = 0;
+    FILE *f = fopen(path, "r");
+    const bool there = f && fscanf(f, "%llu", &bytes) == 1;
+    if (f) (void)fclose(f);
+    return there ? (size_t)bytes : SIZE_MAX;
+}
+
+void zt_host_memory(size_t *all, size_t *available)
+{
+    *all = field("/proc/meminfo", "MemTotal:");
+    *available = field("/proc/meminfo", "MemAvailable:");
+    const size_t limit = bytes_in("/sys/fs/cgroup/memory.max"),
+                 used = bytes_in("/sys/fs/cgroup/memory.current");
+    if (limit >= *all || used == SIZE_MAX) return;
+    *all = limit;
+    if (limit - (used < limit ? used : limit) < *available)
+        *available = limit - (used < limit ? used : limit);
 }

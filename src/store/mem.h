@@ -48,4 +48,6 @@ size_t zt_mem_peak_total(const zt_mem *mem, zt_tier tier);
 const char *zt_mem_kind_name(zt_mem_kind kind);
 size_t zt_process_rss(void);      /* resident bytes of this process now */
 size_t zt_process_rss_peak(void); /* since its start */
+/* What this host has and what of it is free; 0 when it does not say. A control group's limit counts. */
+void zt_host_memory(size_t *all, size_t *available);
 #endif

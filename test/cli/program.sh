@@ -78,6 +78,7 @@ refused "whole number" "$zeroth" generate out --prompt abc --top-k 1.5
 refused "seed=4 has no effect" "$zeroth" generate out --prompt abc seed=4
 accepted "checkpoint at step 4" "$zeroth" inspect out
 accepted "16.0000 bytes a parameter" "$zeroth" plan run.json
+accepted "room for [0-9]* such ranks" "$zeroth" plan run.json
 "$zeroth" inspect out >/dev/full 2>stderr && wrong "a full device is not noticed"
 grep -q "^error: the output cannot be written" stderr || wrong "a full device is not told"
 accepted "all 4 steps are done already" "$zeroth" train run.json resume_from_checkpoint=true
