@@ -391,18 +391,23 @@ zt_status zt_model_config_save(const zt_model_config *c, const char *path, zt_dt
 
 void zt_model_config_dropout(zt_model_config *c, double p)
 {
-    c->embd_dropout = c->resid_dropout = c->family == ZT_FAMILY_GPT2 ? p : 0;
-    c->attn_dropout = 0;
+    const bool gpt2 = c->family == ZT_FAMILY_GPT2; /* Llamas have no place for it but attention */
+    c->embd_dropout = c->resid_dropout = gpt2 ? p : 0;
+    c->attn_dropout = gpt2 ? 0 : p;
 }
 
 zt_status zt_model_config_check_training(const zt_model_config *c)
 {
+    const bool gpt2 = c->family == ZT_FAMILY_GPT2;
     if (c->attn_dropout != 0)
-        return ZT_FAIL(
-            ZT_ERR_CONFIG,
-            "the model's config.json asks for dropout of %g on attention weights, which is not "
-            "supported; the option dropout=%g drops activations only, dropout=0 nothing",
-            c->attn_dropout, c->resid_dropout);
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "dropout of %g on attention weights (%s in config.json%s) is not supported; "
+                       "%sset the option dropout to 0 to train without dropout",
+                       c->attn_dropout, gpt2 ? "attn_pdrop" : "attention_dropout",
+                       gpt2 ? "" : ", or the option dropout",
+                       gpt2 ? "set the option dropout to p to drop embeddings and residual "
+                              "branches alone with this probability, or "
+                            : "this family has no other: ");
     return ZT_OK;
 }
 

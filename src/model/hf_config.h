@@ -33,7 +33,8 @@ void zt_model_config_deinit(zt_model_config *c);
 /* What was read, with the dtype that is saved. */
 ZT_MUST_USE zt_status zt_model_config_save(const zt_model_config *c, const char *path,
                                            zt_dtype saved_as);
-/* Sets all dropouts (training option "dropout"). */
+/* Sets all dropouts (training option "dropout") that the family has: GPT-2's of embeddings and residual
+ * branches, not of attention weights; in Llamas that is the only one. */
 void zt_model_config_dropout(zt_model_config *c, double p);
 /* Refuses what can be evaluated but not trained. */
 ZT_MUST_USE zt_status zt_model_config_check_training(const zt_model_config *c);

@@ -221,10 +221,17 @@ static void dropout_of_attention(void **state)
     (void)state;
     zt_model_config c;
     OK(parse("{\"model_type\": \"gpt2\"}", &c)); /* transformers' default is 0.1 */
-    FAILS(zt_model_config_check_training(&c), ZT_ERR_CONFIG, "dropout=0");
+    FAILS(zt_model_config_check_training(&c), ZT_ERR_CONFIG, "attn_pdrop in config.json");
     zt_model_config_dropout(&c, 0.2);
     OK(zt_model_config_check_training(&c));
     assert_true(c.resid_dropout == 0.2 && c.embd_dropout == 0.2);
+    zt_model_config_deinit(&c);
+    OK(parse("{" LLAMA ", \"attention_dropout\": 0.1}", &c));
+    FAILS(zt_model_config_check_training(&c), ZT_ERR_CONFIG, "attention_dropout in config.json");
+    zt_model_config_dropout(&c, 0);
+    OK(zt_model_config_check_training(&c));
+    zt_model_config_dropout(&c, 0.2); /* there is nowhere to apply it */
+    FAILS(zt_model_config_check_training(&c), ZT_ERR_CONFIG, "dropout of 0.2");
     zt_model_config_deinit(&c);
 }
 
