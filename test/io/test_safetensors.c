@@ -310,6 +310,10 @@ static void sharded_folders(void **state)
         json_integer_value(json_object_get(json_object_get(index, "metadata"), "total_size")), 48);
     json_decref(index);
 
+    write_index("{\"b\":" ONE ",\"c\":" TWO "}"); /* a is in a file that is named */
+    OK(zt_weights_open(in("m"), &w));
+    check_all(w, t, 2);
+    zt_weights_close(&w);
     write_index("{\"a\":" ONE ",\"b\":" TWO ",\"c\":" TWO "}");
     FAILS(zt_weights_open(in("m"), &w), ZT_ERR_FORMAT,
           "says that b is in model-00002-of-00002.safetensors");
