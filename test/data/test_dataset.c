@@ -313,6 +313,65 @@ static void bad_data(void **state)
     drop(&j);
 }
 
+/* Packed and binary files are no text, whatever their names, unless that is asked for. */
+static void no_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *bytes;
+        size_t n;
+        const char *says;
+    } bad[] = {
+        {"a.jsonl.gz", "\x1f\x8b\x08 and more", 12, "gunzip"},
+        {"a.zst", "\x28\xb5\x2f\xfd and more", 13, "unzstd"},
+        {"a.xz", "\xfd\x37zXZ\0 and more", 15, "unxz"},
+        {"a.bz2", "BZh91AY&SY and more", 19, "bunzip2"},
+        {"a.docx", "PK\3\4\24\0 and more", 15, "a zip archive"},
+        {"pytorch_model.bin", "PK\3\4\24\0 and more.", 16, "data.format=uint16"},
+        {"a.parquet", "PAR1\25\0 and more", 15, "a Parquet file"},
+        {"a.npy", "\x93NUMPY\1\0 and more", 17, "a NumPy array"},
+        {"a.safetensors", "\100\0\0\0\0\0\0\0{\"a\":", 13, "a safetensors file"},
+        {"a.gguf", "GGUF\3\0\0\0", 8, "a GGUF file"},
+        {"a.pkl", "\x80\4 and more", 11, "a pickle"},
+        {"a.txt", "\xff\xfeh\0i\0", 6, "iconv"},
+        {"b.txt", "text and a \0 in it", 18, "NUL bytes"},
+        {"c.jsonl", "\x1f\x8b\x08 and more", 12, "gunzip"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        job j = new_job(put(bad[i].name, bad[i].bytes, bad[i].n));
+        FAILS(run(&j, 1), ZT_ERR_CONFIG, bad[i].says);
+        assert_non_null(strstr(zt_error_message(), bad[i].name));
+        j.o.format = "text";
+        j.o.sequence_length = 4;
+        OK(run(&j, 1));
+        drop(&j);
+    }
+    job j = new_job(put("d.txt", "GGUF and PAR1 and PK are words", 30));
+    OK(run(&j, 1));
+    drop(&j);
+}
+
+/* .json holds JSON lines, or it is said how to make them. */
+static void json_files(void **state)
+{
+    (void)state;
+    static const char lines[] = "\xEF\xBB\xBF{\"text\": \"abcdefgh\"}\n{\"text\": \"i\"}\n",
+                      list[] = "[\n  {\"text\": \"abcdefgh\"}\n]\n", one[] = "[{\"text\": \"x\"}]";
+    job j = new_job(put("a.json", lines, sizeof lines - 1)); /* a byte order mark is skipped */
+    j.keep = 1;
+    OK(run(&j, 2));
+    assert_int_equal(j.tokens, 11);
+    assert_int_equal(j.ids[0], 'a');
+    j.files[0] = put("b.json", list, sizeof list - 1);
+    FAILS(run(&j, 1), ZT_ERR_FORMAT, "jq -c '.[]'");
+    j.files[0] = put("c.jsonl", one, sizeof one - 1);
+    FAILS(run(&j, 1), ZT_ERR_FORMAT, "c.jsonl:1:1: no object");
+    j.files[0] = put("mark.txt", "\xEF\xBB\xBF and eight", 13); /* but belongs to a text */
+    OK(run(&j, 1));
+    assert_int_equal(j.tokens, 14);
+    drop(&j);
+}
+
 typedef struct {
     job *j;
     int64_t io, alloc;
@@ -359,6 +418,8 @@ int main(void)
         TEST(token_shards),
         TEST(cache_is_used_and_renewed),
         TEST(bad_data),
+        TEST(no_text),
+        TEST(json_files),
         TEST(every_call_fails_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
