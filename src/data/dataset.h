@@ -35,8 +35,8 @@ typedef struct {
 typedef struct zt_dataset zt_dataset;
 
 /* Collective over comm (the work of tokenising is divided by ranks; a cache that is there and
- * matches (files' sizes and times, tokenizer hash, format) is used as it is; an unfinished one is made
- * anew). Errors: no files, no tokens, fewer tokens than one sequence, broken JSONL with line number. */
+ * matches (files' sizes and times, tokenizer hash, format) is used as it is; an unfinished or damaged one
+ * is made anew). Errors: no files, no tokens, fewer tokens than one sequence, broken JSONL with line number. */
 ZT_MUST_USE zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok,
                                       zt_comm *comm, zt_dataset **out);
 void zt_dataset_close(zt_dataset **ds);

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -249,6 +250,13 @@ static void token_shards(void **state)
     drop(&j);
 }
 
+static ino_t inode(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_ino;
+}
+
 /* Opened again it is not tokenised again; a changed file is; a damaged cache is made anew. */
 static void cache_is_used_and_renewed(void **state)
 {
@@ -270,10 +278,19 @@ static void cache_is_used_and_renewed(void **state)
     char *data;
     size_t size;
     OK(zt_file_read_all(cache, &data, &size));
-    data[size - 41 * 2] = 'X'; /* the first token, if it is read from here */
-    OK(zt_file_write_all(cache, data, size));
+    const ino_t first = inode(cache);
     OK(run(&j, 3));
-    assert_int_equal(j.ids[0], 'X');
+    assert_true(inode(cache) == first);
+    static const size_t places[] = {41 * 2, 1, 8 + 41 * 2, 41 * 2 + 16 + 24}; /* from the end */
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        data[size - places[i]] ^= 1; /* an id that may be one, a document's end, the sum itself */
+        OK(zt_file_write_all(cache, data, size));
+        const ino_t damaged = inode(cache);
+        OK(run(&j, 1 + (int)i % 3));
+        assert_true(inode(cache) != damaged);
+        assert_int_equal(j.ids[0], '0');
+        data[size - places[i]] ^= 1;
+    }
     OK(zt_file_write_all(cache, data, size / 2)); /* half a file is no cache */
     OK(run(&j, 2));
     assert_int_equal(j.ids[0], '0');
