@@ -15,6 +15,20 @@ static void frame(const char *file, int line, const char *func)
     if (n > 0) used = used + (size_t)n < sizeof trace ? used + (size_t)n : sizeof trace - 1;
 }
 
+/* Into the message, which stays one line whatever names the files of strangers hold. */
+static void set_message(const char *text)
+{
+    size_t n = 0;
+    for (; *text && n + 5 <= sizeof message; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7f)
+            n += (size_t)snprintf(message + n, sizeof message - n, "\\x%02x", (unsigned)c);
+        else
+            message[n++] = *text;
+    }
+    message[n] = '\0';
+}
+
 void zt_fail_at(const char *file, int line, const char *func, const char *fmt, ...)
 {
     char text[sizeof message]; /* the arguments may point into the old message */
@@ -22,7 +36,7 @@ void zt_fail_at(const char *file, int line, const char *func, const char *fmt, .
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    (void)snprintf(message, sizeof message, "%s", text);
+    set_message(text);
     used = 0;
     trace[0] = '\0';
     frame(file, line, func);

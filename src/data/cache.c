@@ -6,12 +6,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char magic[8] = "ZTTOK01";
+static const char magic[8] = "ZTTOK02";
 typedef struct {
     char magic[8];
-    uint64_t key, n_tokens, n_documents, width;
-    uint64_t unused[3];
+    uint64_t key, n_tokens, n_documents, width, sum;
+    uint64_t unused[2];
 } header;
+
+/* The checksum is the sum of these over all starts of documents and, with ~i, over all tokens: ranks can
+ * take parts of it. */
+static uint64_t mixed(uint64_t i, uint64_t value)
+{
+    uint64_t x = (value + 1) * 0x9E3779B97F4A7C15u ^ i * 0xD6E8FEB86659FD93u;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    return x ^ x >> 32;
+}
+
+static uint64_t sum_of(const zt_cache *c, int part, int parts)
+{
+    uint64_t sum = 0;
+    int64_t from, to;
+    zt_split(c->n_documents + 1, 1, part, parts, &from, &to);
+    for (int64_t i = from; i < to; i++)
+        sum += mixed((uint64_t)i, c->documents[i]);
+    zt_split(c->tokens.n, 1, part, parts, &from, &to);
+    for (int64_t i = from; i < to; i++)
+        sum += mixed(~(uint64_t)i, (uint32_t)zt_token_at(&c->tokens, i));
+    return sum;
+}
 
 /* Everything that decides what the tokens are. */
 static zt_status make_key(const zt_sources *s, const zt_data_opt *opt, const zt_tokenizer *tok,
@@ -139,9 +161,12 @@ typedef struct {
 static zt_status count(void *arg, uint64_t n, const uint8_t *tokens)
 {
     joiner *j = arg;
-    (void)tokens;
-    j->h.n_documents++;
-    j->h.n_tokens += n;
+    j->h.sum += mixed(j->h.n_documents++, j->h.n_tokens);
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t x;
+        memcpy(&x, tokens + 4 * i, 4);
+        j->h.sum += mixed(~j->h.n_tokens++, x);
+    }
     return ZT_OK;
 }
 
@@ -172,6 +197,7 @@ static zt_status join(const parts_of *p, uint64_t key, int32_t vocab, const char
     joiner j = {.h = {.key = key, .width = vocab <= 65536 ? 2 : 4}};
     memcpy(j.h.magic, magic, sizeof magic);
     ZT_TRY(each_document(p, count, &j));
+    j.h.sum += mixed(j.h.n_documents, j.h.n_tokens);
     ZT_TRY(zt_out_open(path, &j.out));
     zt_status status = zt_out_write(j.out, &j.h, sizeof j.h);
     if (status == ZT_OK) status = each_document(p, write_start, &j);
@@ -235,7 +261,7 @@ zt_status zt_cache_parse(const uint8_t *data, size_t size, uint64_t key, const c
         size != sizeof h + 8 * (h.n_documents + 1) + h.width * h.n_tokens)
         return ZT_FAIL(ZT_ERR_FORMAT, "%s is no token cache of this data, or it is damaged",
                        origin);
-    zt_cache c = {.n_documents = (int64_t)h.n_documents};
+    zt_cache c = {.n_documents = (int64_t)h.n_documents, .sum = h.sum};
     c.documents = (const uint64_t *)(const void *)(data + sizeof h);
     for (uint64_t i = 0; i < h.n_documents; i++)
         if (c.documents[i] > c.documents[i + 1])
@@ -261,6 +287,27 @@ static zt_status map_cache(const char *path, uint64_t key, zt_cache *out)
     return status;
 }
 
+/* Maps it on every rank and compares its checksum, of which each rank finds a part. Collective. */
+static zt_status map_whole(const char *path, uint64_t key, zt_comm *comm, zt_cache *out,
+                           bool *whole)
+{
+    const int rank = zt_comm_rank(comm), n = zt_comm_size(comm);
+    zt_status status = map_cache(path, key, out);
+    if (status != ZT_OK && rank > 0)
+        status =
+            ZT_FAIL(status, "%s; all ranks must see the same data.cache_dir", zt_error_message());
+    const bool mapped = status == ZT_OK;
+    status = zt_comm_agree(comm, status);
+    if (status == ZT_OK) {
+        const uint64_t part = sum_of(out, rank, n);
+        int64_t halves[2] = {(int64_t)(part & UINT32_MAX), (int64_t)(part >> 32)};
+        status = zt_all_reduce_sum_i64(comm, halves, 2);
+        *whole = (uint64_t)halves[0] + ((uint64_t)halves[1] << 32) == out->sum;
+    }
+    if (mapped && (status != ZT_OK || !*whole)) zt_map_close(&out->tokens.map);
+    return status;
+}
+
 zt_status zt_cache_open(const zt_sources *s, const zt_data_opt *opt, const zt_tokenizer *tok,
                         zt_comm *comm, zt_cache *out)
 {
@@ -277,15 +324,16 @@ zt_status zt_cache_open(const zt_sources *s, const zt_data_opt *opt, const zt_to
         if (there) zt_map_close(&c.tokens.map);
     }
     status = zt_all_reduce_max_i64(comm, &there, 1);
-    if (status == ZT_OK && !there) status = make(s, opt, tok, comm, key, path);
-    if (status == ZT_OK) {
-        status = map_cache(path, key, out);
-        if (status != ZT_OK && zt_comm_rank(comm) > 0)
-            status = ZT_FAIL(status, "%s; all ranks must see the same data.cache_dir",
-                             zt_error_message());
-        out->made_now = !there;
-        status = zt_comm_agree(comm, status);
-    }
+    bool whole = false;
+    if (status == ZT_OK && there) status = map_whole(path, key, comm, out, &whole);
+    if (status == ZT_OK && there && !whole && zt_comm_rank(comm) == 0)
+        zt_log(ZT_LOG_WARN, "%s is damaged: it is made anew", path);
+    const bool make_it = !whole;
+    if (status == ZT_OK && make_it) status = make(s, opt, tok, comm, key, path);
+    if (status == ZT_OK && make_it) status = map_whole(path, key, comm, out, &whole);
+    if (status == ZT_OK && !whole)
+        status = ZT_FAIL(ZT_ERR_IO, "%s does not hold what was just written to it", path);
+    if (status == ZT_OK) out->made_now = make_it;
     zt_free(path);
     return status;
 }

@@ -4,7 +4,9 @@
  *
  * Formats: "text" (documents split by a separator line), "jsonl" (a text field), "bin" (llm.c shards:
  * header of 256 int32, magic 20240520, version 1, uint16 tokens; version 7 magic 20240801 uint32 where
- * llm.c has it), "uint16" (nanoGPT). "auto" decides by extension and content. */
+ * llm.c has it), "uint16" (nanoGPT). "auto" decides by extension (.json too is taken as JSON lines) and
+ * content: packed and binary files are refused. A byte order mark before JSON lines is skipped; before text it
+ * belongs to the text, as Python's utf-8 has it. */
 #ifndef ZT_DATASET_H
 #define ZT_DATASET_H
 #include "comm/comm.h"
@@ -33,8 +35,8 @@ typedef struct {
 typedef struct zt_dataset zt_dataset;
 
 /* Collective over comm (the work of tokenising is divided by ranks; a cache that is there and
- * matches (files' sizes and times, tokenizer hash, format) is used as it is; an unfinished one is made
- * anew). Errors: no files, no tokens, fewer tokens than one sequence, broken JSONL with line number. */
+ * matches (files' sizes and times, tokenizer hash, format) is used as it is; an unfinished or damaged one
+ * is made anew). Errors: no files, no tokens, fewer tokens than one sequence, broken JSONL with line number. */
 ZT_MUST_USE zt_status zt_dataset_open(const zt_data_opt *opt, const zt_tokenizer *tok,
                                       zt_comm *comm, zt_dataset **out);
 void zt_dataset_close(zt_dataset **ds);

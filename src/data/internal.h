@@ -55,11 +55,13 @@ typedef struct {
     zt_tokens tokens;
     const uint64_t *documents; /* [n_documents + 1], in tokens */
     int64_t n_documents;
+    uint64_t sum;  /* of documents and tokens, as the file says it */
     bool made_now; /* it was not there before */
 } zt_cache;
-/* Collective. */
+/* Collective; made where there is none that is whole. */
 ZT_MUST_USE zt_status zt_cache_open(const zt_sources *s, const zt_data_opt *opt,
                                     const zt_tokenizer *tok, zt_comm *comm, zt_cache *out);
+/* Checks all but the sum. Local. */
 ZT_MUST_USE zt_status zt_cache_parse(const uint8_t *data, size_t size, uint64_t key,
                                      const char *origin, zt_cache *out);
 #endif

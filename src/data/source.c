@@ -13,6 +13,65 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
+/* How files begin that are no text, and what is to be done. Those that begin like a word count only in files
+ * that have NUL bytes. */
+static const struct {
+    const char *bytes;
+    size_t n, at;
+    const char *is, *mend;
+} beginnings[] = {
+    {"\x1f\x8b\x08", 3, 0, "compressed by gzip", "unpack it first (gunzip)"},
+    {"\x28\xb5\x2f\xfd", 4, 0, "compressed by zstd", "unpack it first (unzstd)"},
+    {"\xfd\x37zXZ\0", 6, 0, "compressed by xz", "unpack it first (unxz)"},
+    {"1AY&SY", 6, 4, "compressed by bzip2", "unpack it first (bunzip2)"},
+    {"PK\3\4", 4, 0, "a zip archive", "unpack it first (unzip)"},
+    {"PAR1", 4, 0, "a Parquet file", "write its rows as JSON lines first"},
+    {"\x93NUMPY", 6, 0, "a NumPy array",
+     "write ids as bare 16-bit numbers (tofile) to a .bin first"},
+    {"\0\0\0\0{\"", 6, 4, "a safetensors file", "name files of text"},
+    {"GGUF", 4, 0, "a GGUF file", "name files of text"},
+    {"\x80\2", 2, 0, "a pickle", "name files of text"},
+    {"\x80\3", 2, 0, "a pickle", "name files of text"},
+    {"\x80\4", 2, 0, "a pickle", "name files of text"},
+    {"\x80\5", 2, 0, "a pickle", "name files of text"},
+    {"\xff\xfe", 2, 0, "UTF-16", "make it UTF-8 first (iconv -f UTF-16 -t UTF-8)"},
+    {"\xfe\xff", 2, 0, "UTF-16", "make it UTF-8 first (iconv -f UTF-16 -t UTF-8)"},
+    {"", 0, 0, "binary: it has NUL bytes", "name files of text"},
+};
+
+/* Refuses what begins as no text does; of numbers, what begins in four bytes or more as they hardly do. */
+static zt_status check_beginning(const char *path, const zt_map *map, bool numbers)
+{
+    const size_t block = map->size < 65536 ? map->size : 65536;
+    const bool nul = !numbers && block > 0 && memchr(map->data, 0, block);
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+        const size_t n = beginnings[i].n, at = beginnings[i].at;
+        const unsigned first = (unsigned char)beginnings[i].bytes[0] | 32;
+        const bool sure = n > 0 && (numbers ? n >= 4 : first < 'a' || first > 'z');
+        if ((sure || nul) && block >= at + n &&
+            (n == 0 || memcmp(map->data + at, beginnings[i].bytes, n) == 0))
+            return ZT_FAIL(ZT_ERR_CONFIG,
+                           "%s is %s, not %s: %s; data.format=%s takes it all the same", path,
+                           beginnings[i].is, numbers ? "token ids" : "text", beginnings[i].mend,
+                           numbers ? "uint16" : "text");
+    }
+    return ZT_OK;
+}
+
+static zt_status look_at(const char *path, const zt_map *map, zt_source_kind *out)
+{
+    static const char *const lines[] = {".jsonl", ".ndjson", ".json"};
+    const bool numbers = ends_with(path, ".bin");
+    int32_t magic = 0;
+    if (map->size >= 4) memcpy(&magic, map->data, 4);
+    *out = !numbers                                        ? ZT_SOURCE_TEXT
+           : magic == bin_magic || magic == bin_magic_wide ? ZT_SOURCE_BIN
+                                                           : ZT_SOURCE_UINT16;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (ends_with(path, lines[i])) *out = ZT_SOURCE_JSONL;
+    return check_beginning(path, map, numbers);
+}
+
 static zt_status kind_of(const char *path, const char *format, zt_source_kind *out)
 {
     static const char *const names[] = {"text", "jsonl", "bin", "uint16"};
@@ -21,16 +80,11 @@ static zt_status kind_of(const char *path, const char *format, zt_source_kind *o
             *out = (zt_source_kind)i;
             return ZT_OK;
         }
-    *out = ZT_SOURCE_TEXT;
-    if (ends_with(path, ".jsonl") || ends_with(path, ".ndjson")) *out = ZT_SOURCE_JSONL;
-    if (!ends_with(path, ".bin")) return ZT_OK;
     zt_map map;
     ZT_TRY(zt_map_open(path, &map));
-    int32_t magic = 0;
-    if (map.size >= 4) memcpy(&magic, map.data, 4);
-    *out = magic == bin_magic || magic == bin_magic_wide ? ZT_SOURCE_BIN : ZT_SOURCE_UINT16;
+    zt_status status = look_at(path, &map, out);
     zt_map_close(&map);
-    return ZT_OK;
+    return status;
 }
 
 static zt_status add_files(zt_sources *s, const char *pattern, const char *format)
@@ -105,16 +159,19 @@ static zt_status json_line(const walk *w, const char *field, const char *line, s
     if (blank == n) return ZT_OK;
     json_error_t e;
     json_t *j = json_loadb(line, n, JSON_ALLOW_NUL, &e);
-    if (!j)
-        return ZT_FAIL(ZT_ERR_FORMAT, "%s:%lld:%d: %s", w->path, (long long)w->line, e.column,
-                       e.text);
     const json_t *text = json_object_get(j, field);
-    zt_status status =
-        json_is_string(text)
-            ? w->fn(w->arg, json_string_value(text), json_string_length(text))
-            : ZT_FAIL(ZT_ERR_FORMAT,
-                      "%s:%lld: there is no text in the field \"%s\" (data.text_field)", w->path,
-                      (long long)w->line, field);
+    zt_status status = ZT_OK;
+    if (!json_is_object(j))
+        status = ZT_FAIL(ZT_ERR_FORMAT,
+                         "%s:%lld:%d: %s; JSON lines are one object a line (jq -c '.[]' makes them "
+                         "of a list, jq -c . of objects on many lines)",
+                         w->path, (long long)w->line, j ? 1 : e.column, j ? "no object" : e.text);
+    else if (!json_is_string(text))
+        status = ZT_FAIL(ZT_ERR_FORMAT,
+                         "%s:%lld: there is no text in the field \"%s\" (data.text_field)", w->path,
+                         (long long)w->line, field);
+    else
+        status = w->fn(w->arg, json_string_value(text), json_string_length(text));
     json_decref(j);
     return status;
 }
@@ -129,7 +186,8 @@ static zt_status walk_file(walk *w, const zt_source *s, const zt_data_opt *opt, 
     const size_t length = separator ? strlen(separator) : 0;
     w->path = s->path;
     w->line = 0;
-    for (size_t at = 0; at < map->size;) {
+    const bool mark = json && map->size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
+    for (size_t at = mark ? 3 : 0; at < map->size;) {
         const char *end = length ? memmem(text + at, map->size - at, separator, length) : NULL;
         const size_t stop = end ? (size_t)(end - text) : map->size;
         w->line++;

@@ -58,6 +58,7 @@ void zt_graph_destroy(zt_graph **g)
     zt_free((*g)->params);
     zt_free((*g)->segments);
     zt_free((*g)->inv_freq);
+    zt_free((*g)->slots);
     zt_free(*g);
     *g = NULL;
 }
@@ -65,17 +66,16 @@ void zt_graph_destroy(zt_graph **g)
 /* The gradient of a value that is read in parts is written part by part: each once, and all of it. */
 static void check_parts(zt_graph *g)
 {
-    for (int v = 0; v < g->n_values && g->status == ZT_OK; v++) {
-        int64_t covered = 0;
-        int n_parts = 0;
-        for (int w = v + 1; w < g->n_values; w++)
-            if (g->values[w].parent == v) {
-                n_parts++;
-                covered += g->values[w].uses == 1 ? g->values[w].cols : 0;
-            }
-        if (n_parts && (covered != g->values[v].cols || g->values[v].uses != n_parts))
+    for (int v = g->n_values; v-- > 0 && g->status == ZT_OK;) { /* parts stand behind their whole */
+        zt_value *x = &g->values[v];
+        if (x->n_parts && (x->covered != x->cols || x->uses != x->n_parts))
             REFUSE(g, "the parts of %s's result must each be used once, and nothing else of it",
-                   zt_op_name(g->nodes[g->values[v].node].op));
+                   zt_op_name(g->nodes[x->node].op));
+        x->n_parts = 0;
+        x->covered = 0;
+        if (x->parent < 0) continue;
+        g->values[x->parent].n_parts++;
+        g->values[x->parent].covered += x->uses == 1 ? x->cols : 0;
     }
 }
 
@@ -95,11 +95,39 @@ int64_t zt_graph_numel(const zt_graph *g, bool trainable_only)
     return n;
 }
 
+/* The slot of a name, or the free one where it belongs. */
+static int *slot_of(const zt_graph *g, const char *name)
+{
+    for (uint32_t i = (uint32_t)zt_hash(name, strlen(name));; i++) {
+        int *slot = &g->slots[i & (uint32_t)(g->n_slots - 1)];
+        if (*slot < 0 || strcmp(g->params[*slot].name, name) == 0) return slot;
+    }
+}
+
 int zt_graph_find(const zt_graph *g, const char *name)
 {
-    for (int i = 0; i < g->n_params; i++)
-        if (strcmp(g->params[i].name, name) == 0) return i;
-    return -1;
+    return g->n_slots ? *slot_of(g, name) : -1;
+}
+
+/* Enters the last parameter; at most half of the slots are taken. */
+static void enter_name(zt_graph *g)
+{
+    int from = g->n_params - 1;
+    if (2 * g->n_params > g->n_slots) {
+        const int n = g->n_slots ? 2 * g->n_slots : 128;
+        int *more = zt_malloc((size_t)n * sizeof *more);
+        if (!more) {
+            g->status = ZT_NOMEM();
+            return;
+        }
+        memset(more, 0xFF, (size_t)n * sizeof *more);
+        zt_free(g->slots);
+        g->slots = more;
+        g->n_slots = n;
+        from = 0;
+    }
+    for (int i = from; i < g->n_params; i++)
+        *slot_of(g, g->params[i].name) = i;
 }
 
 void zt_segment_name(const zt_graph *g, int segment, char *text, size_t size)
@@ -202,7 +230,9 @@ zt_par zt_param(zt_graph *g, const char *name, int64_t out, int64_t in, zt_par_o
                                             .segment = segment,
                                             .last_segment = -1,
                                             .trainable = true};
-    return (zt_par){g->n_params++};
+    const zt_par p = {g->n_params++};
+    enter_name(g);
+    return g->status == ZT_OK ? p : ZT_NO_PAR;
 }
 
 /* ---- nodes ---- */

@@ -38,6 +38,8 @@ typedef struct {
     int parent;  /* a view: the value it is a channel range of; otherwise -1 */
     int64_t col; /* first channel in the parent */
     int uses;
+    int n_parts;     /* views of it; counted at the end of the description */
+    int64_t covered; /* channels of those used once */
 } zt_value;
 
 typedef struct {
@@ -64,6 +66,7 @@ struct zt_graph {
     zt_segment *segments;
     int n_nodes, n_values, n_params, n_segments;
     int room_nodes, room_values, room_params, room_segments;
+    int *slots, n_slots; /* hash of parameters' names to numbers; -1 free */
     char prefix[256];
     int prefix_at[8], depth;
     bool in_block;

@@ -14,6 +14,8 @@ typedef struct {
     zt_ref *saved[2]; /* 2 a node */
     zt_ref *grad;     /* by value */
     bool *grad_done;  /* by value: nobody will read its gradient any more */
+    int *waiting;     /* by buffer: values with their gradient in it that are not done */
+    int room_waiting;
     bool *needs_grad; /* by value */
     bool *seen;       /* by parameter: has a gradient in this pass */
     bool *wanted;     /* by value: scratch of recompute */
@@ -45,8 +47,10 @@ static zt_ref new_buf(maker *m, size_t bytes, int64_t stride)
 {
     zt_program *p = m->p;
     if (m->status != ZT_OK ||
-        !grow(m, (void **)&p->bufs, p->n_bufs, &p->room_bufs, sizeof *p->bufs))
+        !grow(m, (void **)&p->bufs, p->n_bufs, &p->room_bufs, sizeof *p->bufs) ||
+        !grow(m, (void **)&m->waiting, p->n_bufs, &m->room_waiting, sizeof *m->waiting))
         return none;
+    m->waiting[p->n_bufs] = 0;
     p->bufs[p->n_bufs] = (zt_interval){.bytes = bytes, .first = INT32_MAX, .last = -1};
     return (zt_ref){p->n_bufs++, 0, stride};
 }
@@ -150,13 +154,18 @@ static void find_needs(maker *m)
     }
 }
 
+/* Puts the gradient of a value that needs one into a buffer. */
+static zt_ref set_grad(maker *m, int v, zt_ref r)
+{
+    if (m->grad[v].buf >= 0) m->waiting[m->grad[v].buf]--;
+    if (r.buf >= 0) m->waiting[r.buf]++;
+    return m->grad[v] = r;
+}
+
 /* Does a value other than v still wait for its backward on this buffer? */
 static bool shared(const maker *m, int v)
 {
-    for (int w = 0; w < m->g->n_values; w++)
-        if (w != v && m->grad[w].buf == m->grad[v].buf && !m->grad_done[w] && m->needs_grad[w])
-            return true;
-    return false;
+    return m->grad[v].buf >= 0 && m->waiting[m->grad[v].buf] > !m->grad_done[v];
 }
 
 static void sum_into(maker *m, zt_ref to, zt_ref from, int64_t cols, int segment)
@@ -176,7 +185,7 @@ static void unshare(maker *m, int v, int segment)
     zt_instr i = blank(ZT_DO_COPY, -1, segment);
     i.cols = m->g->values[v].cols;
     i.in[0] = m->grad[v];
-    i.out = m->grad[v] = new_value_buf(m, i.cols);
+    i.out = set_grad(m, v, new_value_buf(m, i.cols));
     emit(m, i);
 }
 
@@ -195,7 +204,7 @@ static zt_ref gradient_ref(maker *m, const zt_node *n, int k, bool *add, bool *e
         return r;
     }
     if (own != v) { /* a part: its range of the whole's gradient, written exactly once */
-        if (m->grad[own].buf < 0) m->grad[own] = new_value_buf(m, g->values[own].cols);
+        if (m->grad[own].buf < 0) (void)set_grad(m, own, new_value_buf(m, g->values[own].cols));
         zt_ref r = m->grad[own];
         r.col = g->values[v].col;
         return r;
@@ -205,7 +214,7 @@ static zt_ref gradient_ref(maker *m, const zt_node *n, int k, bool *add, bool *e
                      g->values[n->out].cols == g->values[v].cols && !shared(m, n->out);
         for (int j = 0; reuse && j < k; j++) /* only one input may take the buffer over */
             reuse = m->grad[owner_of(g, n->in[j])].buf != m->grad[n->out].buf;
-        return m->grad[v] = reuse ? m->grad[n->out] : new_value_buf(m, g->values[v].cols);
+        return set_grad(m, v, reuse ? m->grad[n->out] : new_value_buf(m, g->values[v].cols));
     }
     unshare(m, v, n->segment);
     *add = zt_op_traits(n->op)->back_adds;
@@ -219,7 +228,7 @@ static void backward_add(maker *m, const zt_node *n)
         int v = n->in[k];
         if (!m->needs_grad[v]) continue;
         if (m->grad[v].buf < 0) {
-            m->grad[v] = m->grad[n->out];
+            (void)set_grad(m, v, m->grad[n->out]);
         } else {
             unshare(m, v, n->segment);
             sum_into(m, m->grad[v], m->grad[n->out], m->g->values[v].cols, n->segment);
@@ -252,6 +261,7 @@ static void backward(maker *m, int node, int instance)
     const zt_node *n = &m->g->nodes[node];
     if (!m->needs_grad[n->out] || m->grad[n->out].buf < 0) return;
     m->grad_done[n->out] = true;
+    m->waiting[m->grad[n->out].buf]--;
     if (n->op == ZT_OP_ADD) {
         backward_add(m, n);
         return;
@@ -271,7 +281,11 @@ static void backward(maker *m, int node, int instance)
 static void recompute(maker *m, const zt_segment *s)
 {
     const zt_graph *g = m->g;
-    memset(m->wanted, 0, (size_t)g->n_values);
+    for (int j = s->first; j < s->last; j++) { /* of earlier blocks */
+        m->wanted[g->nodes[j].out] = false;
+        for (int k = 0; k < g->nodes[j].n_in; k++)
+            m->wanted[owner_of(g, g->nodes[j].in[k])] = false;
+    }
     for (int j = s->first; j < s->last; j++) {
         const zt_node *n = &g->nodes[j];
         const zt_op_trait *t = zt_op_traits(n->op);
@@ -320,6 +334,7 @@ static void release(maker *m)
     }
     zt_free(m->grad);
     zt_free(m->grad_done);
+    zt_free(m->waiting);
     zt_free(m->needs_grad);
     zt_free(m->seen);
     zt_free(m->wanted);

@@ -230,7 +230,9 @@ static zt_status open_file(zt_weights *w, const char *path)
     return parse(w, w->maps[i].data, w->maps[i].size, w->paths[i], &w->headers[i]);
 }
 
-/* ---- a folder with an index: {"weight_map": {tensor: file}} ---- */
+/* ---- a folder with an index: {"weight_map": {tensor: file}} ----
+ * As in transformers the map says which files there are, and all that is in them is loaded: a tensor that
+ * the map leaves out is not missed. One that the map places where it is not is an error. */
 static zt_status open_indexed(zt_weights *w, const char *folder, const char *index_path,
                               const json_t *index)
 {

@@ -57,11 +57,16 @@ zt_status zt_tokenizer_parse(const char *text, size_t size, const char *origin, 
 }
 
 /* The id of a token that tokenizer_config.json names: "eos_token": "x" or {"content": "x"}. */
-static int32_t named(const zt_tokenizer *t, const json_t *config, const char *key)
+static zt_status named(const zt_tokenizer *t, const json_t *config, const char *path,
+                       const char *key, int32_t *id)
 {
     const json_t *v = json_object_get(config, key);
     if (json_is_object(v)) v = json_object_get(v, "content");
-    return json_is_string(v) ? zt_tokenizer_find(t, json_string_value(v)) : -1;
+    if (v && !json_is_null(v) && !json_is_string(v))
+        return ZT_FAIL(ZT_ERR_FORMAT, "%s: %s should be a string, an object with content, or null",
+                       path, key);
+    *id = json_is_string(v) ? zt_tokenizer_find(t, json_string_value(v)) : -1;
+    return ZT_OK;
 }
 
 /* What begins and ends a text: by tokenizer_config.json, else by the names that models commonly use. */
@@ -77,8 +82,8 @@ static zt_status find_ends(zt_tokenizer *t, const char *folder)
         json_t *j;
         status = zt_json_load(path, &j);
         if (status == ZT_OK) {
-            t->bos = named(t, j, "bos_token");
-            t->eos = named(t, j, "eos_token");
+            status = named(t, j, path, "bos_token", &t->bos);
+            if (status == ZT_OK) status = named(t, j, path, "eos_token", &t->eos);
             json_decref(j);
         }
     } else {

@@ -19,7 +19,9 @@ void zt_ids_free(zt_ids *ids);
 
 /* `path`: a tokenizer.json or a folder that has one; or "bytes": ids 0..255 are bytes, 256 is
  * end-of-text (vocabulary 257). What a tokenizer.json asks for and cannot be honoured is refused by
- * name. tokenizer_config.json beside it supplies bos/eos names where present. */
+ * name, and so is a value of the wrong kind. The sections truncation and padding have no effect, as in
+ * transformers, which sets both anew at each call. tokenizer_config.json beside it supplies bos/eos names
+ * where present. */
 ZT_MUST_USE zt_status zt_tokenizer_load(const char *path, zt_tokenizer **out);
 ZT_MUST_USE zt_status zt_tokenizer_parse(const char *json, size_t size, const char *origin,
                                          zt_tokenizer **out);

@@ -150,6 +150,8 @@ typedef struct {
 } zt_reader;
 ZT_MUST_USE zt_status zt_tokenizer_read(zt_tokenizer *t, const json_t *j, const char *origin);
 ZT_MUST_USE zt_status zt_tokenizer_refuse(const zt_reader *r, const char *part, const char *what);
+/* Refuses an object with a member of the wrong kind; `what` names the object. */
+ZT_MUST_USE zt_status zt_tokenizer_members(const zt_reader *r, const char *what, const json_t *j);
 ZT_MUST_USE zt_status zt_tokenizer_pattern(const zt_reader *r, const char *pattern, size_t n,
                                            bool literal, pcre2_code **out);
 

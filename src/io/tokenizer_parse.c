@@ -1,6 +1,8 @@
 /* tokenizer_parse.c - tokenizer.json: what is understood is turned into tables, the rest refused by name. */
 #include "io/tokenizer_internal.h"
 
+#include <stdlib.h>
+
 /* GPT-2's pattern, which ByteLevel brings along. */
 static const char byte_level_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -9,6 +11,92 @@ zt_status zt_tokenizer_refuse(const zt_reader *r, const char *part, const char *
 {
     return ZT_FAIL(ZT_ERR_FORMAT, "%s: %s \"%s\" is not supported", r->origin, part,
                    what ? what : "(none)");
+}
+
+/* What every key that is looked at may hold; the same key is of one kind wherever it stands. */
+enum {
+    OBJECT = 1 << JSON_OBJECT,
+    LIST = 1 << JSON_ARRAY,
+    STRING = 1 << JSON_STRING,
+    WHOLE = 1 << JSON_INTEGER,
+    NUMBER = WHOLE | 1 << JSON_REAL,
+    FLAG = 1 << JSON_TRUE | 1 << JSON_FALSE,
+    EMPTY = 1 << JSON_NULL
+};
+static const struct {
+    const char *key;
+    unsigned kinds;
+} members[] = {
+    {"type", STRING},
+    {"normalizer", OBJECT | EMPTY},
+    {"pre_tokenizer", OBJECT | EMPTY},
+    {"post_processor", OBJECT | EMPTY},
+    {"decoder", OBJECT | EMPTY},
+    {"model", OBJECT},
+    {"added_tokens", LIST},
+    {"truncation", OBJECT | EMPTY},
+    {"padding", OBJECT | EMPTY},
+    {"vocab", OBJECT},
+    {"merges", LIST},
+    {"dropout", NUMBER | EMPTY},
+    {"unk_token", STRING | EMPTY},
+    {"continuing_subword_prefix", STRING | EMPTY},
+    {"end_of_word_suffix", STRING | EMPTY},
+    {"byte_fallback", FLAG},
+    {"ignore_merges", FLAG},
+    {"fuse_unk", FLAG},
+    {"id", WHOLE},
+    {"content", STRING},
+    {"single_word", FLAG},
+    {"lstrip", FLAG},
+    {"rstrip", FLAG},
+    {"normalized", FLAG},
+    {"special", FLAG},
+    {"normalizers", LIST},
+    {"pretokenizers", LIST},
+    {"decoders", LIST},
+    {"processors", LIST},
+    {"pattern", OBJECT},
+    {"Regex", STRING},
+    {"String", STRING},
+    {"behavior", STRING},
+    {"invert", FLAG},
+    {"prepend", STRING},
+    {"replacement", STRING},
+    {"prepend_scheme", STRING | EMPTY},
+    {"add_prefix_space", FLAG | EMPTY},
+    {"use_regex", FLAG},
+    {"individual_digits", FLAG},
+    {"split", FLAG | EMPTY},
+    {"start", WHOLE},
+    {"stop", WHOLE},
+    {"single", LIST},
+    {"special_tokens", OBJECT},
+};
+
+zt_status zt_tokenizer_members(const zt_reader *r, const char *what, const json_t *j)
+{
+    static const struct {
+        unsigned kinds;
+        const char *name;
+    } names[] = {{OBJECT, "an object"},   {LIST, "a list"},     {STRING, "a string"},
+                 {FLAG, "true or false"}, {NUMBER, "a number"}, {WHOLE, "a whole number"}};
+    if (!json_is_object(j))
+        return ZT_FAIL(ZT_ERR_FORMAT, "%s: %s should be an object", r->origin, what);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const json_t *v = json_object_get(j, members[i].key);
+        if (!v || members[i].kinds >> json_typeof(v) & 1) continue;
+        size_t n = 0;
+        while ((members[i].kinds & ~(unsigned)EMPTY) != names[n].kinds)
+            n++;
+        char *value = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+        zt_status status = ZT_FAIL(ZT_ERR_FORMAT, "%s: in %s, %s = %.100s should be %s%s",
+                                   r->origin, what, members[i].key, value ? value : "?",
+                                   names[n].name, members[i].kinds & EMPTY ? " or null" : "");
+        free(value);
+        return status;
+    }
+    return ZT_OK;
 }
 
 static const char *type_of(const json_t *j)
@@ -25,6 +113,7 @@ static bool is_type(const json_t *j, const char *type)
 /* {"Regex": "..."} or {"String": "..."} */
 static zt_status compile_json(const zt_reader *r, const json_t *j, pcre2_code **out)
 {
+    if (j) ZT_TRY(zt_tokenizer_members(r, "a pattern", j));
     const json_t *regex = json_object_get(j, "Regex"), *text = json_object_get(j, "String");
     const json_t *p = regex ? regex : text;
     if (!json_is_string(p))
@@ -38,6 +127,7 @@ typedef zt_status step_fn(const zt_reader *r, const json_t *j);
 static zt_status each(const zt_reader *r, const json_t *j, const char *list, step_fn *fn)
 {
     if (!j || json_is_null(j)) return ZT_OK;
+    ZT_TRY(zt_tokenizer_members(r, "a step", j));
     if (!is_type(j, "Sequence")) return fn(r, j);
     const json_t *steps = json_object_get(j, list), *step;
     size_t i;
@@ -58,6 +148,7 @@ static zt_status copy_string(const zt_reader *r, const json_t *j, const char *ke
 static zt_status read_replace(const zt_reader *r, const json_t *j, char **from, char **to)
 {
     const json_t *pattern = json_object_get(j, "pattern");
+    if (pattern) ZT_TRY(zt_tokenizer_members(r, "a pattern", pattern));
     if (!json_object_get(pattern, "String"))
         return zt_tokenizer_refuse(r, "Replace of", "a Regex pattern");
     ZT_TRY(copy_string(r, pattern, "String", from));
@@ -239,7 +330,7 @@ static zt_status read_post(const zt_reader *r, const json_t *j)
     json_array_foreach(json_object_get(j, "single"), i, item)
     {
         const json_t *special = json_object_get(item, "SpecialToken");
-        if (json_object_get(item, "Sequence")) {
+        if (json_is_object(json_object_get(item, "Sequence"))) {
             to = &r->t->suffix;
             n_texts++;
         } else {
@@ -256,8 +347,9 @@ zt_status zt_tokenizer_read(zt_tokenizer *t, const json_t *j, const char *origin
     const zt_reader r = {t, origin};
     const json_t *model = json_object_get(j, "model"), *added = json_object_get(j, "added_tokens");
     const json_t *decoder = json_object_get(j, "decoder");
-    if (!json_is_object(model))
+    if (!model)
         return ZT_FAIL(ZT_ERR_FORMAT, "%s has no model: it is not a tokenizer.json", origin);
+    ZT_TRY(zt_tokenizer_members(&r, "the file", j));
     ZT_TRY(each(&r, json_object_get(j, "normalizer"), "normalizers", read_norm));
     ZT_TRY(each(&r, json_object_get(j, "pre_tokenizer"), "pretokenizers", read_pre));
     ZT_TRY(each(&r, decoder, "decoders", read_dec));

@@ -208,6 +208,9 @@ zt_status zt_tokenizer_read_model(const zt_reader *r, const json_t *m, const jso
     const char *type = json_string_value(json_object_get(m, "type"));
     if (type ? strcmp(type, "BPE") != 0 : !json_object_get(m, "merges"))
         return zt_tokenizer_refuse(r, "the model", type);
+    ZT_TRY(zt_tokenizer_members(r, "the model", m));
+    if (!vocab || !json_object_get(m, "merges"))
+        return zt_tokenizer_refuse(r, "a model without", vocab ? "merges" : "vocab");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++) {
         const char *x = json_string_value(json_object_get(m, affixes[i]));
@@ -266,6 +269,7 @@ static zt_status read_one(const zt_reader *r, const json_t *j, size_t i)
 {
     static const char word[] = "[" ZT_WORDS "\\x{200c}\\x{200d}]"; /* Rust's \w */
     zt_tokenizer *t = r->t;
+    ZT_TRY(zt_tokenizer_members(r, "an added token", j));
     const char *content = json_string_value(json_object_get(j, "content"));
     const json_int_t id = json_integer_value(json_object_get(j, "id"));
     if (!content || !*content || !json_is_integer(json_object_get(j, "id")) || id < 0 || id >= t->n)

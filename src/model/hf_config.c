@@ -14,20 +14,19 @@ typedef struct {
 static zt_status refuse(const source *s, const char *key, const char *why)
 {
     char *value = json_dumps(json_object_get(s->j, key), JSON_ENCODE_ANY | JSON_COMPACT);
-    zt_status status =
-        ZT_FAIL(ZT_ERR_CONFIG, "%s: %s = %s %s", s->origin, key, value ? value : "(missing)", why);
+    zt_status status = ZT_FAIL(ZT_ERR_CONFIG, "%s: %s = %.200s %s", s->origin, key,
+                               value ? value : "(missing)", why);
     free(value);
     return status;
 }
 
 /* Keys that change what the model computes, and the only values under which it is what is built here. A
  * key that is missing or null is fine. */
-typedef struct {
+typedef enum { MUST_BE_FALSE, MUST_BE_TRUE, MUST_BE_ONE, MUST_BE_EMPTY, MUST_BE_ABSENT } wanted;
+static const struct {
     const char *key;
-    enum { MUST_BE_FALSE, MUST_BE_TRUE, MUST_BE_ONE, MUST_BE_ABSENT, MUST_BE_ZERO } want;
-} demand;
-
-static const demand demands[] = {
+    wanted want;
+} demands[] = {
     {"quantization_config", MUST_BE_ABSENT},
     {"num_local_experts", MUST_BE_ABSENT},
     {"num_experts", MUST_BE_ABSENT},
@@ -42,6 +41,8 @@ static const demand demands[] = {
     {"logits_scaling", MUST_BE_ONE},
     {"partial_rotary_factor", MUST_BE_ONE},
     {"pretraining_tp", MUST_BE_ONE},
+    {"pruned_heads", MUST_BE_EMPTY},
+    {"is_causal", MUST_BE_TRUE},
     {"add_cross_attention", MUST_BE_FALSE},
     {"is_encoder_decoder", MUST_BE_FALSE},
     {"scale_attn_by_inverse_layer_idx", MUST_BE_FALSE},
@@ -49,37 +50,54 @@ static const demand demands[] = {
     {"use_sliding_window", MUST_BE_FALSE},
 };
 
-static bool satisfied(const json_t *v, unsigned want)
+static zt_status demand(const source *s, const char *key, wanted want)
 {
-    if (!v || json_is_null(v)) return true;
-    switch (want) {
-    case MUST_BE_FALSE:
-        return json_is_false(v);
-    case MUST_BE_TRUE:
-        return json_is_true(v);
-    case MUST_BE_ONE:
-        return json_is_number(v) && json_number_value(v) == 1.0;
-    case MUST_BE_ZERO:
-        return json_is_number(v) && json_number_value(v) == 0.0;
-    default:
-        return false;
+    static const char *const why[] = {[MUST_BE_FALSE] = "is not supported; false is",
+                                      [MUST_BE_TRUE] = "is not supported; true is",
+                                      [MUST_BE_ONE] = "is not supported; 1 is",
+                                      [MUST_BE_EMPTY] = "is not supported; {} is",
+                                      [MUST_BE_ABSENT] = "is not supported; null is"};
+    const json_t *v = json_object_get(s->j, key);
+    const bool met = !v || json_is_null(v) || (want == MUST_BE_FALSE && json_is_false(v)) ||
+                     (want == MUST_BE_TRUE && json_is_true(v)) ||
+                     (want == MUST_BE_ONE && json_number_value(v) == 1.0) ||
+                     (want == MUST_BE_EMPTY && json_is_object(v) && json_object_size(v) == 0);
+    return met ? ZT_OK : refuse(s, key, why[want]);
+}
+
+static zt_status check_layer_types(const source *s)
+{
+    const json_t *layers = json_object_get(s->j, "layer_types"), *kind;
+    size_t i;
+    bool bad = layers && !json_is_null(layers) && !json_is_array(layers);
+    json_array_foreach(layers, i, kind)
+    {
+        const char *name = json_string_value(kind);
+        bad = bad || !name || strcmp(name, "full_attention") != 0;
     }
+    return bad ? refuse(s, "layer_types",
+                        "is not supported: a list is, in which every layer is full_attention")
+               : ZT_OK;
+}
+
+/* What the weights were saved as. It decides nothing here, but a strange one says that they are strange. */
+static zt_status check_dtype(const source *s, const char *key)
+{
+    static const char *const names[] = {"float32", "bfloat16", "float16", "float64"};
+    const char *name = names[0];
+    ZT_TRY(zt_json_get_str(s->j, s->origin, key, &name));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return ZT_OK;
+    return refuse(s, key, "is not supported; float32, bfloat16, float16 and float64 are");
 }
 
 static zt_status check_demands(const source *s)
 {
     for (size_t i = 0; i < sizeof demands / sizeof *demands; i++)
-        if (!satisfied(json_object_get(s->j, demands[i].key), demands[i].want))
-            return refuse(s, demands[i].key, "is not supported");
-    const json_t *layers = json_object_get(s->j, "layer_types");
-    size_t i;
-    const json_t *kind;
-    json_array_foreach(layers, i, kind)
-    {
-        if (!json_is_string(kind) || strcmp(json_string_value(kind), "full_attention") != 0)
-            return refuse(s, "layer_types", "is not supported: only full_attention is");
-    }
-    return ZT_OK;
+        ZT_TRY(demand(s, demands[i].key, demands[i].want));
+    ZT_TRY(check_layer_types(s));
+    ZT_TRY(check_dtype(s, "torch_dtype"));
+    return check_dtype(s, "dtype");
 }
 
 static zt_status number(const source *s, const char *key, double low, double high, double *out)
@@ -122,10 +140,19 @@ static zt_status activation(const source *s, const char *key, const char *fallba
 
 static zt_status read_gpt2(const source *s, zt_model_config *c)
 {
-    ZT_TRY(count(s, "n_embd", 768, 1 << 20, &c->width));
-    ZT_TRY(count(s, "n_layer", 12, 1 << 16, &c->layers));
-    ZT_TRY(count(s, "n_head", 12, 1 << 16, &c->heads));
-    ZT_TRY(count(s, "n_positions", 1024, 1 << 24, &c->max_positions));
+    const struct {
+        const char *key, *alias; /* which counts more, as in transformers */
+        int64_t fallback, most, *out;
+    } sizes[] = {
+        {"n_embd", "hidden_size", 768, 1 << 20, &c->width},
+        {"n_layer", "num_hidden_layers", 12, 1 << 16, &c->layers},
+        {"n_head", "num_attention_heads", 12, 1 << 16, &c->heads},
+        {"n_positions", "max_position_embeddings", 1024, 1 << 24, &c->max_positions},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        ZT_TRY(count(s, sizes[i].key, sizes[i].fallback, sizes[i].most, sizes[i].out));
+        ZT_TRY(count(s, sizes[i].alias, *sizes[i].out, sizes[i].most, sizes[i].out));
+    }
     ZT_TRY(count(s, "n_inner", 4 * c->width, 1 << 22, &c->ff));
     c->kv_heads = c->heads;
     c->head_dim = c->width / c->heads;
@@ -142,31 +169,67 @@ static zt_status read_gpt2(const source *s, zt_model_config *c)
     return ZT_OK;
 }
 
+static bool is_set(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    return v && !json_is_null(v);
+}
+
+/* Members of rope_scaling beside its type: any other would change the positions unseen. */
+static zt_status check_rope(const source *s, const char *type)
+{
+    static const struct {
+        const char *type, *keys[8];
+    } ropes[] = {
+        {"default", {"rope_theta", "partial_rotary_factor"}},
+        {"linear", {"rope_theta", "partial_rotary_factor", "factor"}},
+        {"llama3",
+         {"rope_theta", "partial_rotary_factor", "factor", "low_freq_factor", "high_freq_factor",
+          "original_max_position_embeddings"}},
+    };
+    size_t r = 0, n = sizeof ropes / sizeof *ropes;
+    while (r < n && strcmp(type, ropes[r].type) != 0)
+        r++;
+    if (r == n)
+        return ZT_FAIL(ZT_ERR_CONFIG,
+                       "%s: the rope type \"%s\" is not supported; default, linear and llama3 are",
+                       s->origin, type);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)s->j, key, value)
+    {
+        bool known = json_is_null(value) || !strcmp(key, "type") || !strcmp(key, "rope_type");
+        for (const char *const *k = ropes[r].keys; *k && !known; k++)
+            known = strcmp(key, *k) == 0;
+        if (!known)
+            return ZT_FAIL(ZT_ERR_CONFIG,
+                           "%s: %s is not known in rope scaling of the type \"%s\"; set rope_type "
+                           "to what is meant: default, linear or llama3",
+                           s->origin, key, type);
+    }
+    return demand(s, "partial_rotary_factor", MUST_BE_ONE);
+}
+
 static zt_status read_rope(const source *s, zt_model_config *c)
 {
     c->rope_theta = 10000;
     ZT_TRY(number(s, "rope_theta", 1, 1e12, &c->rope_theta));
-    const char *key = "rope_scaling";
+    /* transformers 5 has all of it in one object, rope_parameters */
+    const char *key = is_set(s->j, "rope_scaling") ? "rope_scaling" : "rope_parameters";
     const json_t *r = json_object_get(s->j, key);
-    if (!r || json_is_null(r)) { /* transformers 5 has all of it in one object */
-        key = "rope_parameters";
-        r = json_object_get(s->j, key);
-    }
-    if (!r || json_is_null(r)) return ZT_OK;
+    if (!is_set(s->j, key)) return ZT_OK;
     if (!json_is_object(r)) return refuse(s, key, "should be an object");
+    if (is_set(s->j, "rope_parameters") && !json_equal(r, json_object_get(s->j, "rope_parameters")))
+        return refuse(s, key, "is not what rope_parameters says; one of them must go");
     const source in = {r, s->origin};
     const char *type = "default";
     ZT_TRY(zt_json_get_str(r, s->origin, "type", &type));
     ZT_TRY(zt_json_get_str(r, s->origin, "rope_type", &type));
+    ZT_TRY(check_rope(&in, type));
     ZT_TRY(number(&in, "rope_theta", 1, 1e12, &c->rope_theta));
-    if (!satisfied(json_object_get(r, "partial_rotary_factor"), MUST_BE_ONE))
-        return refuse(s, key, "has a partial_rotary_factor, which is not supported");
-    if (strcmp(type, "default") == 0) return ZT_OK;
     c->rope_scaling.linear = strcmp(type, "linear") == 0;
     c->rope_scaling.llama3 = strcmp(type, "llama3") == 0;
-    if (!c->rope_scaling.linear && !c->rope_scaling.llama3)
-        return refuse(s, key,
-                      "is a rope type that is not supported; default, linear and llama3 are");
+    if (strcmp(type, "default") == 0) return ZT_OK;
     ZT_TRY(number(&in, "factor", 1, 1e6, &c->rope_scaling.factor));
     if (c->rope_scaling.llama3) {
         ZT_TRY(number(&in, "low_freq_factor", 1e-6, 1e6, &c->rope_scaling.low_freq_factor));
@@ -179,16 +242,29 @@ static zt_status read_rope(const source *s, zt_model_config *c)
     return ZT_OK;
 }
 
+/* Mistral attends through a window where it is set, Qwen2 only with use_sliding_window. */
+static zt_status check_window(const source *s, const zt_model_config *c, bool used)
+{
+    int64_t window = INT64_MAX;
+    ZT_TRY(zt_json_get_i64(s->j, s->origin, "sliding_window", &window));
+    if (used && window < c->max_positions)
+        return refuse(s, "sliding_window",
+                      "is below max_position_embeddings: attention windows are not "
+                      "supported; set it to null to train without");
+    return ZT_OK;
+}
+
 static zt_status read_llama(const source *s, zt_model_config *c)
 {
     const bool qwen2 = strcmp(c->model_type, "qwen2") == 0;
+    const bool mistral = strcmp(c->model_type, "mistral") == 0;
     ZT_TRY(count(s, "hidden_size", 0, 1 << 20, &c->width));
     ZT_TRY(count(s, "num_hidden_layers", 0, 1 << 16, &c->layers));
     ZT_TRY(count(s, "num_attention_heads", 0, 1 << 16, &c->heads));
     ZT_TRY(count(s, "num_key_value_heads", c->heads, 1 << 16, &c->kv_heads));
     ZT_TRY(count(s, "intermediate_size", 0, 1 << 22, &c->ff));
     ZT_TRY(count(s, "max_position_embeddings", 2048, 1 << 24, &c->max_positions));
-    if (!json_is_integer(json_object_get(s->j, "head_dim")) && c->width % c->heads)
+    if (!is_set(s->j, "head_dim") && c->width % c->heads)
         return refuse(s, "num_attention_heads", "does not divide hidden_size");
     ZT_TRY(count(s, "head_dim", c->width / c->heads, 1 << 14, &c->head_dim));
     c->norm_eps = 1e-6;
@@ -197,24 +273,29 @@ static zt_status read_llama(const source *s, zt_model_config *c)
     ZT_TRY(activation(s, "hidden_act", "silu", &c->activation));
     if (c->activation != ZT_ACT_SILU)
         return refuse(s, "hidden_act", "is not supported in this family; silu is");
+    if (mistral) ZT_TRY(demand(s, "attention_bias", MUST_BE_FALSE));
+    if (mistral || qwen2) ZT_TRY(demand(s, "mlp_bias", MUST_BE_FALSE));
     ZT_TRY(zt_json_get_bool(s->j, s->origin, "attention_bias", &c->qkv_bias));
     c->o_bias = c->qkv_bias && !qwen2;
     c->qkv_bias = c->qkv_bias || qwen2;
     ZT_TRY(zt_json_get_bool(s->j, s->origin, "mlp_bias", &c->mlp_bias));
-    const json_t *window = json_object_get(s->j, "sliding_window");
-    if (!qwen2 && json_is_integer(window) && json_integer_value(window) < c->max_positions)
-        return refuse(s, "sliding_window",
-                      "is below max_position_embeddings: attention windows are not "
-                      "supported; set it to null to train without");
+    ZT_TRY(check_window(s, c, !qwen2));
     return read_rope(s, c);
 }
 
-/* The id, or the first of a list of ids. */
-static int64_t token_id(const json_t *j, const char *key)
+/* The id, or the first of a list of ids; -1: none. */
+static zt_status token_id(const source *s, const char *key, int64_t *out)
 {
-    const json_t *v = json_object_get(j, key);
-    if (json_is_array(v)) v = json_array_get(v, 0);
-    return json_is_integer(v) ? json_integer_value(v) : -1;
+    const json_t *v = json_object_get(s->j, key);
+    const bool list = json_is_array(v);
+    *out = -1;
+    for (size_t i = list ? json_array_size(v) : is_set(s->j, key); i-- > 0;) {
+        const json_t *id = list ? json_array_get(v, i) : v;
+        *out = json_integer_value(id);
+        if (!json_is_integer(id) || *out < -1 || *out > INT32_MAX)
+            return refuse(s, key, "should be the id of a token, a list of ids, or null");
+    }
+    return ZT_OK;
 }
 
 static zt_status read(const source *s, zt_model_config *c)
@@ -246,8 +327,8 @@ static zt_status read(const source *s, zt_model_config *c)
     else
         ZT_TRY(read_llama(s, c));
     ZT_TRY(zt_json_get_bool(s->j, s->origin, "tie_word_embeddings", &c->tied));
-    c->bos = token_id(s->j, "bos_token_id");
-    c->eos = token_id(s->j, "eos_token_id");
+    ZT_TRY(token_id(s, "bos_token_id", &c->bos));
+    ZT_TRY(token_id(s, "eos_token_id", &c->eos));
     if (c->family == ZT_FAMILY_GPT2 && c->width % c->heads)
         return refuse(s, "n_head", "does not divide n_embd");
     if (c->heads % c->kv_heads)

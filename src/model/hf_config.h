@@ -33,7 +33,8 @@ void zt_model_config_deinit(zt_model_config *c);
 /* What was read, with the dtype that is saved. */
 ZT_MUST_USE zt_status zt_model_config_save(const zt_model_config *c, const char *path,
                                            zt_dtype saved_as);
-/* Sets all dropouts (training option "dropout"). */
+/* Sets all dropouts (training option "dropout") that the family has: of attention weights, and GPT-2's of embeddings and
+ * residual branches. */
 void zt_model_config_dropout(zt_model_config *c, double p);
 /* inv_freq [head_dim / 2] of the rotary positions, scaling applied. */
 void zt_model_config_inv_freq(const zt_model_config *c, float *inv_freq);

@@ -102,6 +102,15 @@ static void errors_keep_message_and_frames(void **state)
     assert_int_equal(ZT_FAIL(ZT_ERR_IO, "again: %s", zt_error_message()), ZT_ERR_IO);
     assert_string_equal(zt_error_message(), "again: no file");
     assert_non_null(strstr(zt_error_trace(), __func__));
+    (void)ZT_FAIL(ZT_ERR_IO, "tensor %s",
+                  "a\nerror: b\x1b[31m\x7f \xC3\xA9"); /* names are not trusted */
+    (void)ZT_FAIL(ZT_ERR_IO, "%s", zt_error_message());
+    assert_string_equal(zt_error_message(), "tensor a\\x0aerror: b\\x1b[31m\\x7f \xC3\xA9");
+    char many[3000];
+    memset(many, '\n', sizeof many - 1);
+    many[sizeof many - 1] = '\0';
+    (void)ZT_FAIL(ZT_ERR_IO, "%s", many);
+    assert_true(strlen(zt_error_message()) > 2000 && !strchr(zt_error_message(), '\n'));
     zt_error_clear();
     assert_string_equal(zt_error_message(), "");
 }

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -249,6 +250,13 @@ static void token_shards(void **state)
     drop(&j);
 }
 
+static ino_t inode(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_ino;
+}
+
 /* Opened again it is not tokenised again; a changed file is; a damaged cache is made anew. */
 static void cache_is_used_and_renewed(void **state)
 {
@@ -270,10 +278,19 @@ static void cache_is_used_and_renewed(void **state)
     char *data;
     size_t size;
     OK(zt_file_read_all(cache, &data, &size));
-    data[size - 41 * 2] = 'X'; /* the first token, if it is read from here */
-    OK(zt_file_write_all(cache, data, size));
+    const ino_t first = inode(cache);
     OK(run(&j, 3));
-    assert_int_equal(j.ids[0], 'X');
+    assert_true(inode(cache) == first);
+    static const size_t places[] = {41 * 2, 1, 8 + 41 * 2, 41 * 2 + 16 + 24}; /* from the end */
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        data[size - places[i]] ^= 1; /* an id that may be one, a document's end, the sum itself */
+        OK(zt_file_write_all(cache, data, size));
+        const ino_t damaged = inode(cache);
+        OK(run(&j, 1 + (int)i % 3));
+        assert_true(inode(cache) != damaged);
+        assert_int_equal(j.ids[0], '0');
+        data[size - places[i]] ^= 1;
+    }
     OK(zt_file_write_all(cache, data, size / 2)); /* half a file is no cache */
     OK(run(&j, 2));
     assert_int_equal(j.ids[0], '0');
@@ -310,6 +327,65 @@ static void bad_data(void **state)
     FAILS(run(&j, 1), ZT_ERR_CONFIG, "tokenizer");
     j.o.n_patterns = 0;
     FAILS(run(&j, 1), ZT_ERR_CONFIG, "data.train");
+    drop(&j);
+}
+
+/* Packed and binary files are no text, whatever their names, unless that is asked for. */
+static void no_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *bytes;
+        size_t n;
+        const char *says;
+    } bad[] = {
+        {"a.jsonl.gz", "\x1f\x8b\x08 and more", 12, "gunzip"},
+        {"a.zst", "\x28\xb5\x2f\xfd and more", 13, "unzstd"},
+        {"a.xz", "\xfd\x37zXZ\0 and more", 15, "unxz"},
+        {"a.bz2", "BZh91AY&SY and more", 19, "bunzip2"},
+        {"a.docx", "PK\3\4\24\0 and more", 15, "a zip archive"},
+        {"pytorch_model.bin", "PK\3\4\24\0 and more.", 16, "data.format=uint16"},
+        {"a.parquet", "PAR1\25\0 and more", 15, "a Parquet file"},
+        {"a.npy", "\x93NUMPY\1\0 and more", 17, "a NumPy array"},
+        {"a.safetensors", "\100\0\0\0\0\0\0\0{\"a\":", 13, "a safetensors file"},
+        {"a.gguf", "GGUF\3\0\0\0", 8, "a GGUF file"},
+        {"a.pkl", "\x80\4 and more", 11, "a pickle"},
+        {"a.txt", "\xff\xfeh\0i\0", 6, "iconv"},
+        {"b.txt", "text and a \0 in it", 18, "NUL bytes"},
+        {"c.jsonl", "\x1f\x8b\x08 and more", 12, "gunzip"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        job j = new_job(put(bad[i].name, bad[i].bytes, bad[i].n));
+        FAILS(run(&j, 1), ZT_ERR_CONFIG, bad[i].says);
+        assert_non_null(strstr(zt_error_message(), bad[i].name));
+        j.o.format = "text";
+        j.o.sequence_length = 4;
+        OK(run(&j, 1));
+        drop(&j);
+    }
+    job j = new_job(put("d.txt", "GGUF and PAR1 and PK are words", 30));
+    OK(run(&j, 1));
+    drop(&j);
+}
+
+/* .json holds JSON lines, or it is said how to make them. */
+static void json_files(void **state)
+{
+    (void)state;
+    static const char lines[] = "\xEF\xBB\xBF{\"text\": \"abcdefgh\"}\n{\"text\": \"i\"}\n",
+                      list[] = "[\n  {\"text\": \"abcdefgh\"}\n]\n", one[] = "[{\"text\": \"x\"}]";
+    job j = new_job(put("a.json", lines, sizeof lines - 1)); /* a byte order mark is skipped */
+    j.keep = 1;
+    OK(run(&j, 2));
+    assert_int_equal(j.tokens, 11);
+    assert_int_equal(j.ids[0], 'a');
+    j.files[0] = put("b.json", list, sizeof list - 1);
+    FAILS(run(&j, 1), ZT_ERR_FORMAT, "jq -c '.[]'");
+    j.files[0] = put("c.jsonl", one, sizeof one - 1);
+    FAILS(run(&j, 1), ZT_ERR_FORMAT, "c.jsonl:1:1: no object");
+    j.files[0] = put("mark.txt", "\xEF\xBB\xBF and eight", 13); /* but belongs to a text */
+    OK(run(&j, 1));
+    assert_int_equal(j.tokens, 14);
     drop(&j);
 }
 
@@ -359,6 +435,8 @@ int main(void)
         TEST(token_shards),
         TEST(cache_is_used_and_renewed),
         TEST(bad_data),
+        TEST(no_text),
+        TEST(json_files),
         TEST(every_call_fails_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,6 +178,7 @@ static void false_headers_are_found(void **state)
         {"{\"a\":" T("F8_E4M3", "[2]", "[0,2]") "}", "F8_E4M3, which is not supported", 2},
         {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", "(none), which is not supported", 8},
         {"{\"a\":7}", "(none), which is not supported", 8},
+        {"{\"a\\nerror: \\u001b[1m\":7}", "tensor a\\x0aerror: \\x1b[1m has", 8},
         {"{\"a\":" T("U8", "[5]", "[0,5]") ",\"b\":" T("U8", "[4]", "[4,8]") "}", "a and b overlap",
          8},
         {"{\"a\":" T("U8", "[8]", "[0,8]") ",\"b\":" T("U8", "[2]", "[2,4]") "}", "a and b overlap",
@@ -309,6 +310,10 @@ static void sharded_folders(void **state)
         json_integer_value(json_object_get(json_object_get(index, "metadata"), "total_size")), 48);
     json_decref(index);
 
+    write_index("{\"b\":" ONE ",\"c\":" TWO "}"); /* a is in a file that is named */
+    OK(zt_weights_open(in("m"), &w));
+    check_all(w, t, 2);
+    zt_weights_close(&w);
     write_index("{\"a\":" ONE ",\"b\":" TWO ",\"c\":" TWO "}");
     FAILS(zt_weights_open(in("m"), &w), ZT_ERR_FORMAT,
           "says that b is in model-00002-of-00002.safetensors");

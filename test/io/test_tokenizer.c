@@ -304,12 +304,66 @@ static void refused_by_name(void **state)
          "\"BPE\", "
          "\"vocab\": {\"a\": 0}, \"merges\": []}}",
          "an id of the template item \"<s>\""},
+        {"{\"model\": 5}", "model = 5 should be an object"},
+        {"{\"added_tokens\": 5, \"model\": {\"type\": \"BPE\"}}",
+         "added_tokens = 5 should be a list"},
+        {"{\"added_tokens\": [5], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, "
+         "\"merges\": []}}",
+         "an added token should be an object"},
+        {"{\"added_tokens\": [{\"id\": 0, \"content\": \"a\", \"special\": 1}], \"model\": "
+         "{\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}",
+         "special = 1 should be true or false"},
+        {"{\"truncation\": 5, \"model\": {\"type\": \"BPE\"}}",
+         "truncation = 5 should be an object or null"},
+        {"{\"pre_tokenizer\": [], \"model\": {\"type\": \"BPE\"}}", "pre_tokenizer = []"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": null}}",
+         "merges = null should be a list"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}}}", "merges"},
+        {"{\"model\": {\"type\": \"BPE\", \"merges\": []}}", "vocab"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": [], \"merges\": []}}", "vocab = []"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], "
+         "\"byte_fallback\": \"x\"}}",
+         "byte_fallback = \"x\" should be true or false"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": "
+         "\"0.1\"}}",
+         "dropout = \"0.1\" should be a number or null"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], "
+         "\"unk_token\": 0}}",
+         "unk_token = 0"},
+        {"{\"pre_tokenizer\": {\"type\": \"Digits\", \"individual_digits\": 1}, \"model\": "
+         "{\"type\": \"BPE\"}}",
+         "individual_digits = 1"},
+        {"{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [\"Digits\"]}, "
+         "\"model\": {\"type\": \"BPE\"}}",
+         "a step should be an object"},
+        {"{\"decoder\": {\"type\": \"Strip\", \"content\": \" \", \"start\": \"1\"}, "
+         "\"model\": {\"type\": \"BPE\"}}",
+         "start = \"1\" should be a whole number"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         zt_tokenizer *t;
         FAILS(zt_tokenizer_parse(bad[i].json, strlen(bad[i].json), "file", &t), ZT_ERR_FORMAT,
               bad[i].says);
     }
+}
+
+/* Truncation and padding are for batches of requests: transformers sets them anew at each call. */
+static void sections_without_effect(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"truncation\": {\"max_length\": 2}, \"padding\": {\"pad_id\": 0}, \"model\": "
+        "{\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}";
+    zt_tokenizer *t;
+    zt_encoder *e;
+    zt_ids ids = {0};
+    OK(zt_tokenizer_parse(json, sizeof json - 1, "file", &t));
+    OK(zt_encoder_create(t, &e));
+    OK(zt_encode(e, "aaa", 3, true, &ids));
+    assert_int_equal(ids.count, 3);
+    zt_ids_free(&ids);
+    zt_encoder_free(&e);
+    zt_tokenizer_free(&t);
 }
 
 /* What a pattern says in Ruby's syntax and PCRE2 would read in another way, or not at all. */
@@ -393,7 +447,7 @@ int main(void)
         cmocka_unit_test(plain_bytes),         cmocka_unit_test(long_runs),
         cmocka_unit_test(looked_up),           cmocka_unit_test(refused_by_name),
         cmocka_unit_test(refused_patterns),    cmocka_unit_test(cut_short),
-        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(failing_allocations), cmocka_unit_test(sections_without_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,6 +127,33 @@ static void refused_by_name(void **state)
         {"{" LLAMA ", \"rms_norm_eps\": -1}", "rms_norm_eps"},
         {"{" LLAMA ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
          "layer_types"},
+        {"{" LLAMA ", \"layer_types\": \"full_attention\"}", "layer_types = \"full_attention\""},
+        {"{" LLAMA ", \"sliding_window\": 16.0}", "sliding_window = 16.0"},
+        {"{" LLAMA ", \"sliding_window\": \"16\"}", "\"sliding_window\" is a string"},
+        {"{" LLAMA ", \"sliding_window\": [16]}", "\"sliding_window\" is a list"},
+        {"{" LLAMA ", \"rope_scaling\": {\"factor\": 8.0}}", "factor is not known"},
+        {"{" LLAMA ", \"rope_parameters\": {\"factor\": 8.0}}", "factor is not known"},
+        {"{" LLAMA ", \"rope_scaling\": {\"rope_type\": \"default\", \"mrope_section\": [1, 2]}}",
+         "mrope_section is not known"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\"}}", "factor = (missing)"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}, "
+         "\"rope_parameters\": {\"rope_type\": \"default\"}}",
+         "rope_parameters"},
+        {"{" LLAMA ", \"rope_scaling\": 8.0}", "rope_scaling = 8.0 should be an object"},
+        {"{" LLAMA ", \"torch_dtype\": \"int8\"}", "torch_dtype = \"int8\""},
+        {"{" LLAMA ", \"dtype\": 5}", "\"dtype\" is a whole number"},
+        {"{" LLAMA ", \"eos_token_id\": \"2\"}", "eos_token_id = \"2\" should be"},
+        {"{" LLAMA ", \"eos_token_id\": [2, \"3\"]}", "eos_token_id = [2,\"3\"]"},
+        {"{" LLAMA ", \"bos_token_id\": 1152921504606846976}", "bos_token_id"},
+        {"{" LLAMA ", \"is_causal\": false}", "is_causal = false is not supported; true is"},
+        {"{" LLAMA ", \"tie_word_embeddings\": 1}", "tie_word_embeddings"},
+        {"{\"model_type\": \"gpt2\", \"hidden_size\": 100}", "n_head"},
+        {"{\"model_type\": \"gpt2\", \"num_hidden_layers\": 0}", "num_hidden_layers"},
+        {"{\"model_type\": \"gpt2\", \"pruned_heads\": {\"0\": [1]}}", "pruned_heads"},
+        {"{\"model_type\": \"mistral\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,"
+         "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"attention_bias\": true}",
+         "attention_bias = true"},
         {"{\"model_type\": \"mistral\", \"vocab_size\": 9, \"hidden_size\": 8, "
          "\"num_hidden_layers\": 1,"
          "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"max_position_embeddings\": 8192, "
@@ -146,6 +173,25 @@ static void refused_by_name(void **state)
         zt_status s = parse(bad[i].json, &c);
         if (s == ZT_OK || !strstr(zt_error_message(), bad[i].says))
             fail_msg("%s: %s", bad[i].json, s == ZT_OK ? "accepted" : zt_error_message());
+    }
+}
+
+/* What transformers writes or allows beside the usual. */
+static void accepted(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "{" LLAMA ", \"rope_scaling\": null, \"rope_parameters\": {\"rope_theta\": 10000.0}}",
+        "{" LLAMA ", \"rope_scaling\": {\"rope_type\": \"default\", \"type\": \"default\"}}",
+        "{" LLAMA ", \"sliding_window\": 4096.0, \"layer_types\": null, \"dtype\": null}",
+        "{" LLAMA ", \"bos_token_id\": -1, \"eos_token_id\": [7, 8], \"head_dim\": 64.0}",
+        "{\"model_type\": \"gpt2\", \"pruned_heads\": {}, \"num_attention_heads\": 16}",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        zt_model_config c;
+        OK(parse(good[i], &c));
+        assert_int_equal(c.eos, i == 3 ? 7 : -1);
+        zt_model_config_deinit(&c);
     }
 }
 
@@ -179,14 +225,19 @@ static void dropouts(void **state)
     zt_model_config_dropout(&c, 0.2);
     assert_true(c.resid_dropout == 0.2 && c.embd_dropout == 0.2 && c.attn_dropout == 0.2);
     zt_model_config_deinit(&c);
+    OK(parse("{" LLAMA ", \"attention_dropout\": 0.1}", &c));
+    assert_true(c.attn_dropout == 0.1);
+    zt_model_config_dropout(&c, 0.2);
+    assert_true(c.attn_dropout == 0.2 && c.resid_dropout == 0 && c.embd_dropout == 0);
+    zt_model_config_deinit(&c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(real_models),          cmocka_unit_test(both_spellings_of_rope),
-        cmocka_unit_test(refused_by_name),      cmocka_unit_test(saved_as_it_came),
-        cmocka_unit_test(dropouts),
+        cmocka_unit_test(real_models),     cmocka_unit_test(both_spellings_of_rope),
+        cmocka_unit_test(refused_by_name), cmocka_unit_test(saved_as_it_came),
+        cmocka_unit_test(dropouts),        cmocka_unit_test(accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
