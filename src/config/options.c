@@ -63,7 +63,8 @@ const zt_option zt_options[] = {
            "'data.separator=\"\\n\\n\"'"),
     INT("data.sequence_length", sequence_length, "512", 2, 1e7, "tokens a sample"),
     BOOL("data.packing", packing, "true",
-         "join documents and cut at sequence_length; false: one document a sample, padded"),
+         "join documents and cut at sequence_length; false: one document a sample, padded or cut "
+         "off"),
     BOOL("data.isolate_documents", isolate_documents, "false",
          "packed documents do not see each other"),
     BOOL("data.shuffle", shuffle, "true", "a new seeded order every epoch"),

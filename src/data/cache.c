@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char magic[8] = "ZTTOK02";
+static const char magic[8] = "ZTTOK03";
 typedef struct {
     char magic[8];
     uint64_t key, n_tokens, n_documents, width, sum;
@@ -87,6 +87,7 @@ typedef struct {
     const char *where;
 } tokeniser;
 
+/* As the tokenizer encodes a text (with its begin token, if it puts one), and ended. */
 static zt_status tokenise(void *arg, const char *text, size_t size)
 {
     tokeniser *t = arg;
@@ -94,7 +95,7 @@ static zt_status tokenise(void *arg, const char *text, size_t size)
         return ZT_FAIL(ZT_ERR_STOPPED, "stopped by a signal while reading %s: nothing is kept",
                        t->where);
     t->ids.count = 0;
-    ZT_TRY(zt_encode(t->enc, text, size, false, &t->ids));
+    ZT_TRY(zt_encode(t->enc, text, size, true, &t->ids));
     for (size_t i = 0; i < t->ids.count; i++)
         if (t->ids.data[i] >= t->vocab)
             return ZT_FAIL(
@@ -102,7 +103,8 @@ static zt_status tokenise(void *arg, const char *text, size_t size)
                 "%s gives the token id %d, but the model's vocabulary has %d: the tokenizer is not "
                 "the model's",
                 t->where, t->ids.data[i], t->vocab);
-    const bool end = t->eos >= 0 && t->eos < t->vocab;
+    const bool ended = t->ids.count > 0 && t->ids.data[t->ids.count - 1] == t->eos;
+    const bool end = t->eos >= 0 && t->eos < t->vocab && !ended;
     const uint64_t n = t->ids.count + end;
     if (n == 0) return ZT_OK;
     ZT_TRY(zt_out_write(t->out, &n, sizeof n));

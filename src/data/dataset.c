@@ -11,7 +11,7 @@ struct zt_dataset {
     int n_shards;
     int64_t n_tokens, from, count; /* samples [from, from + count) of all */
     int32_t eos;
-    char describe[256];
+    char describe[320];
 };
 
 /* ---- tokens ---- */
@@ -97,12 +97,19 @@ static zt_status count_samples(zt_dataset *d, const zt_sources *s)
         return ZT_FAIL(ZT_ERR_CONFIG,
                        "%lld samples are too few to hold back a part of them for validation",
                        (long long)all);
+    int64_t lost = d->opt.packing ? d->n_tokens - 1 - all * T : 0;
+    for (int64_t i = 0; !d->opt.packing && i < all; i++) {
+        const int64_t n = (int64_t)(d->cache.documents[i + 1] - d->cache.documents[i]);
+        lost += n > T + 1 ? n - T - 1 : 0;
+    }
     (void)snprintf(d->describe, sizeof d->describe,
-                   "%d file%s, %lld tokens%s, %lld samples of %lld%s", s->n, s->n > 1 ? "s" : "",
-                   (long long)d->n_tokens, d->cache.made_now ? " (tokenised now)" : "",
-                   (long long)d->count, (long long)T,
+                   "%d file%s, %lld tokens%s, %lld samples of %lld%s (%lld tokens %s)", s->n,
+                   s->n > 1 ? "s" : "", (long long)d->n_tokens,
+                   d->cache.made_now ? " (tokenised now)" : "", (long long)d->count, (long long)T,
                    d->opt.packing ? d->opt.isolate ? ", packed, documents isolated" : ", packed"
-                                  : ", one document each");
+                                  : ", one document each",
+                   (long long)lost,
+                   d->opt.packing ? "at the end fill none" : "cut off long documents");
     return ZT_OK;
 }
 

@@ -31,7 +31,7 @@ static void lay_parameters(zt_placement *p)
         zt_chunk c = {.segment = p->graph->params[i].segment,
                       .first_part = p->n_parts,
                       .trainable = p->opt.train && p->graph->params[i].trainable};
-        for (int j = i; j < n; j++)
+        for (int j = i; j < n && p->graph->params[j].segment == c.segment; j++)
             if (j == i || (p->chunk_of[j] < 0 && same_chunk(p, i, j))) {
                 p->chunk_of[j] = p->n_chunks;
                 p->at[j] = c.numel;

@@ -80,10 +80,11 @@ static zt_status gather(maker *m, int chunk, int t, int first, int last, bool ah
 static zt_status gathers(maker *m, int64_t prefetch)
 {
     const zt_program *g = m->program;
+    for (int c = 0; c < m->p->n_chunks; c++)
+        m->first[c] = -1;
     for (int t = 0; t < m->n_stretches; t++) {
         int64_t numel = 0;
-        for (int c = 0; c < m->p->n_chunks; c++)
-            m->first[c] = -1;
+        int low = m->p->n_chunks, high = -1; /* of the chunks that this stretch uses */
         for (int i = m->begin[t]; i < m->begin[t + 1]; i++) {
             const zt_node *n = g->instrs[i].node < 0 ? NULL : &g->graph->nodes[g->instrs[i].node];
             for (int k = 0; n && k < n->n_par; k++) {
@@ -95,11 +96,15 @@ static zt_status gathers(maker *m, int64_t prefetch)
                     numel += m->p->chunks[c].padded;
                 }
                 m->last[c] = i;
+                low = c < low ? c : low;
+                high = c > high ? c : high;
             }
         }
-        for (int c = 0; c < m->p->n_chunks; c++)
-            if (m->first[c] >= 0)
+        for (int c = low; c <= high; c++)
+            if (m->first[c] >= 0) {
                 ZT_TRY(gather(m, c, t, m->first[c], m->last[c], numel <= prefetch));
+                m->first[c] = -1;
+            }
     }
     return ZT_OK;
 }

@@ -15,6 +15,7 @@ typedef struct {
     int32_t *data;
     size_t count, room;
 } zt_ids;
+ZT_MUST_USE zt_status zt_ids_add(zt_ids *ids, int32_t id);
 void zt_ids_free(zt_ids *ids);
 
 /* `path`: a tokenizer.json or a folder that has one; or "bytes": ids 0..255 are bytes, 256 is

@@ -136,7 +136,6 @@ struct zt_encoder {
 int32_t zt_piece_id(const zt_tokenizer *t, const char *s, size_t n); /* -1 */
 uint64_t zt_merge_hash(uint64_t key);
 const zt_merge *zt_merge_find(const zt_tokenizer *t, int32_t left, int32_t right);
-ZT_MUST_USE zt_status zt_ids_add(zt_ids *ids, int32_t id);
 
 /* Letters, marks, digits, joining punctuation, in a class. */
 #define ZT_WORDS                                                                                   \

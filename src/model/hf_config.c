@@ -242,11 +242,13 @@ static zt_status read_rope(const source *s, zt_model_config *c)
     return ZT_OK;
 }
 
-/* Mistral attends through a window where it is set, Qwen2 only with use_sliding_window. */
+/* Mistral attends through a window unless it is null, Qwen2 only with use_sliding_window; a Llama that has one is none. */
 static zt_status check_window(const source *s, const zt_model_config *c, bool used)
 {
     int64_t window = INT64_MAX;
     ZT_TRY(zt_json_get_i64(s->j, s->origin, "sliding_window", &window));
+    if (strcmp(c->model_type, "mistral") == 0 && !json_object_get(s->j, "sliding_window"))
+        window = 4096; /* transformers' default */
     if (used && window < c->max_positions)
         return refuse(s, "sliding_window",
                       "is below max_position_embeddings: attention windows are not "

@@ -1,5 +1,6 @@
 /* generate.c - prompt in pieces, then one token at a time. */
 #include "train/generate.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ typedef struct {
     zt_session s;
     int prefill, single; /* passes */
     zt_ids ids;          /* prompt and what came after */
+    zt_ids ends;         /* tokens that end it */
     size_t prompt, printed;
     void *logits;
     float *wide;
@@ -114,6 +116,39 @@ static zt_status read_prompt(talk *t, const zt_generate_opt *o)
     return ZT_OK;
 }
 
+/* Adds the ids of "eos_token_id": one or a list. */
+static zt_status add_ends(talk *t, const json_t *from)
+{
+    const json_t *v = json_object_get(from, "eos_token_id");
+    const size_t n = json_is_array(v) ? json_array_size(v) : json_is_integer(v);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_is_array(v) ? json_array_get(v, i) : v;
+        ZT_TRY(zt_ids_add(&t->ends, (int32_t)json_integer_value(id)));
+    }
+    return ZT_OK;
+}
+
+/* Any end that the tokenizer, config.json or generation_config.json names ends the text. */
+static zt_status find_ends(talk *t)
+{
+    char *path = zt_path_join(t->s.config->model, "generation_config.json");
+    json_t *j = NULL;
+    zt_status status = !path ? ZT_NOMEM() : zt_path_exists(path) ? zt_json_load(path, &j) : ZT_OK;
+    if (status == ZT_OK) status = zt_ids_add(&t->ends, zt_tokenizer_eos(t->s.tokenizer));
+    if (status == ZT_OK) status = add_ends(t, t->s.model.source);
+    if (status == ZT_OK) status = add_ends(t, j);
+    json_decref(j);
+    zt_free(path);
+    return status;
+}
+
+static bool is_end(const talk *t, int32_t id)
+{
+    for (size_t i = 0; i < t->ends.count; i++)
+        if (t->ends.data[i] == id) return true;
+    return false;
+}
+
 /* Prints what is complete: a character may need several tokens. */
 static zt_status say(talk *t, const zt_generate_opt *o, bool last, zt_text_fn *fn, void *arg)
 {
@@ -132,7 +167,7 @@ static zt_status say(talk *t, const zt_generate_opt *o, bool last, zt_text_fn *f
 
 static zt_status speak(talk *t, const zt_generate_opt *o, zt_text_fn *fn, void *arg)
 {
-    const int32_t V = (int32_t)t->s.model.vocab, eos = zt_tokenizer_eos(t->s.tokenizer);
+    const int32_t V = (int32_t)t->s.model.vocab;
     while ((int64_t)t->ids.count - t->cached > PIECE)
         ZT_TRY(feed(t, PIECE, t->prefill));
     for (int64_t i = 0; i < o->max_new_tokens; i++) {
@@ -144,7 +179,7 @@ static zt_status speak(talk *t, const zt_generate_opt *o, zt_text_fn *fn, void *
         for (int32_t k = 0; k < V; k++)
             t->wide[k] = zt_load_f32(t->logits, t->s.engine->opt.type, k);
         int32_t next = zt_sample(t->wide, V, o, (uint64_t)i, t->order);
-        if (next == eos || next == t->s.model.eos) break;
+        if (is_end(t, next)) break;
         t->ids.data[t->ids.count++] = next;
         if (next < zt_tokenizer_vocab(t->s.tokenizer)) ZT_TRY(say(t, o, false, fn, arg));
     }
@@ -156,6 +191,7 @@ static zt_status run(talk *t, const zt_generate_opt *o, zt_text_fn *fn, void *ar
     zt_comm *comm = t->s.comm;
     ZT_TRY(zt_session_tokenizer(&t->s));
     ZT_TRY(zt_comm_agree(comm, read_prompt(t, o)));
+    ZT_TRY(zt_comm_agree(comm, find_ends(t)));
     ZT_TRY(zt_comm_agree(comm, passes(t)));
     ZT_TRY(zt_session_weights(&t->s));
     const size_t V = (size_t)t->s.model.vocab;
@@ -176,6 +212,7 @@ zt_status zt_generate(zt_comm *comm, zt_config *config, const zt_generate_opt *o
     zt_free(t.wide);
     zt_free(t.order);
     zt_ids_free(&t.ids);
+    zt_ids_free(&t.ends);
     zt_session_stop(&t.s);
     return status;
 }

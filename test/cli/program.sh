@@ -83,6 +83,11 @@ accepted "room for [0-9]* such ranks" "$zeroth" plan run.json
 grep -q "^error: the output cannot be written" stderr || wrong "a full device is not told"
 accepted "all 4 steps are done already" "$zeroth" train run.json resume_from_checkpoint=true
 
+# any end of generation_config.json ends a text: here every token is one
+cp -r out/checkpoint-4 ends
+echo "{\"eos_token_id\": [$(seq -s, 0 256)]}" >ends/generation_config.json
+accepted "^abc$" "$zeroth" generate ends --prompt abc --max-new-tokens 3
+
 # ---- signals: taken by one thread, saved and ended, gone on from there as if nothing had been ----
 accepted "saved long/checkpoint-40" "$zeroth" train run.json output_dir=long max_steps=40 threads=2
 for signal in TERM INT USR1; do

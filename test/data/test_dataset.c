@@ -124,6 +124,29 @@ static void text_is_packed(void **state)
     drop(&j);
 }
 
+/* As the tokenizer encodes a text, with its begin token, and an end. */
+static void documents_begin_and_end(void **state)
+{
+    (void)state;
+    zt_tokenizer *llama;
+    OK(zt_tokenizer_load(ZT_SOURCE_DIR "/test/golden/tokenizer/llama2.json", &llama));
+    job j = new_job(put("be.txt", "a|b|c d|e f g h i j", 19));
+    j.o.separator = "|";
+    j.o.vocab_size = zt_tokenizer_vocab(llama);
+    j.o.packing = false;
+    j.tok = llama;
+    j.keep = 2;
+    OK(run(&j, 1));
+    for (int i = 0; i < 2; i++) { /* <s> text </s> */
+        assert_int_equal(j.ids[8 * i], zt_tokenizer_bos(llama));
+        assert_int_equal(j.ids[8 * i + 2], zt_tokenizer_eos(llama));
+        assert_int_equal(j.labels[8 * i + 1], zt_tokenizer_eos(llama));
+        assert_int_equal(j.labels[8 * i + 2], -100);
+    }
+    drop(&j);
+    zt_tokenizer_free(&llama);
+}
+
 static void one_document_a_sample(void **state)
 {
     (void)state;

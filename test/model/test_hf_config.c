@@ -159,6 +159,10 @@ static void refused_by_name(void **state)
          "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"max_position_embeddings\": 8192, "
          "\"sliding_window\": 4096}",
          "sliding_window = 4096"},
+        {"{\"model_type\": \"mistral\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,"
+         "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"max_position_embeddings\": 8192}",
+         "sliding_window = (missing)"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 9, \"hidden_size\": 8, "
          "\"num_hidden_layers\": 1,"
          "\"num_attention_heads\": 3, \"intermediate_size\": 8}",
