@@ -452,6 +452,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(text_is_packed),
+        TEST(documents_begin_and_end),
         TEST(one_document_a_sample),
         TEST(the_same_on_any_ranks),
         TEST(shuffles_and_splits),
