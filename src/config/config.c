@@ -28,87 +28,10 @@ static void clear(zt_strings *s)
     *s = (zt_strings){0};
 }
 
-/* ---- finding keys ---- */
-static int find(const char *key)
-{
-    for (int i = 0; i < zt_n_options; i++)
-        if (strcmp(zt_options[i].key, key) == 0) return i;
-    return -1;
-}
-
 bool zt_config_given(const zt_config *c, const char *key)
 {
-    int i = find(key);
+    int i = zt_option_find(key);
     return i >= 0 && c->given[i];
-}
-
-/* Is there an option below this key? */
-static bool is_section(const char *key)
-{
-    size_t n = strlen(key);
-    for (int i = 0; i < zt_n_options; i++)
-        if (strncmp(zt_options[i].key, key, n) == 0 && zt_options[i].key[n] == '.') return true;
-    return false;
-}
-
-static const char *without_alias(const char *key, bool is_object)
-{
-    for (int i = 0; i < zt_n_aliases; i++)
-        if (!is_object && strcmp(zt_aliases[i].key, key) == 0) return zt_aliases[i].is;
-    return key;
-}
-
-/* Letters to change, add or leave out to make b of a. */
-static int distance(const char *a, const char *b)
-{
-    enum { MOST = 96 };
-    int row[MOST + 1];
-    size_t n = strlen(b);
-    if (n > MOST || strlen(a) > MOST) return MOST;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        int corner = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= n; j++) {
-            int change = corner + (a[i - 1] != b[j - 1]);
-            corner = row[j];
-            int add = row[j - 1] + 1, drop = row[j] + 1;
-            row[j] = change < add ? change : add;
-            row[j] = row[j] < drop ? row[j] : drop;
-        }
-    }
-    return row[n];
-}
-
-static const char *last_part(const char *key)
-{
-    const char *dot = strrchr(key, '.');
-    return dot ? dot + 1 : key;
-}
-
-/* "; did you mean X?" with the known key that is most like it, as a whole or by its last part (the right key in a
- * wrong place); what is little like any is not suggested. */
-static const char *suggestion(const char *key, char *text, size_t size)
-{
-    const char *best = NULL;
-    const int most = (int)strlen(key) / 3, most_part = (int)strlen(last_part(key)) / 2;
-    int least = 1000;
-    for (int i = 0; i < zt_n_options + zt_n_aliases; i++) {
-        const char *known = i < zt_n_options ? zt_options[i].key : zt_aliases[i - zt_n_options].key;
-        const int whole = distance(key, known);
-        const int part = distance(last_part(key), last_part(known)) + 1;
-        const int d = part <= most_part && part < whole ? part : whole;
-        if (d < least && (d <= most || d <= most_part)) {
-            least = d;
-            best = i < zt_n_options ? known : zt_aliases[i - zt_n_options].is;
-        }
-    }
-    if (best)
-        (void)snprintf(text, size, "; did you mean \"%s\"?", best);
-    else
-        (void)snprintf(text, size, "; zeroth info lists all");
-    return text;
 }
 
 /* ---- values ---- */
@@ -141,17 +64,6 @@ static zt_status parse_number(const zt_option *o, const char *text, double *x)
                    unset ? "-1 or " : "", unset ? 0 : o->low, o->high, o->meaning);
 }
 
-static bool among(const char *choices, const char *text)
-{
-    size_t n = strlen(text);
-    for (const char *p = choices;; p++) {
-        size_t length = strcspn(p, "|");
-        if (length == n && strncmp(p, text, n) == 0) return true;
-        p += length;
-        if (!*p) return false;
-    }
-}
-
 static zt_status set_text(zt_config *c, const zt_option *o, const char *text)
 {
     void *at = (char *)c + o->offset;
@@ -171,7 +83,7 @@ static zt_status set_text(zt_config *c, const zt_option *o, const char *text)
         *(double *)at = x;
         return ZT_OK;
     case ZT_OPT_STRING: {
-        if (o->choices && !among(o->choices, text))
+        if (o->choices && !zt_option_among(o->choices, text))
             return ZT_FAIL(ZT_ERR_CONFIG, "%s = %s: there are %s", o->key, text, o->choices);
         char *copy = zt_strdup(text);
         if (!copy) return ZT_NOMEM();
@@ -210,18 +122,18 @@ static zt_status set_list(zt_config *c, const zt_option *o, const json_t *list)
 static bool takes_auto(const zt_option *o)
 {
     return o->effect == ZT_OPT_HONOURED &&
-           (o->choices ? among(o->choices, "auto") : o->kind == ZT_OPT_STRING);
+           (o->choices ? zt_option_among(o->choices, "auto") : o->kind == ZT_OPT_STRING);
 }
 
 static zt_status set_value(zt_config *c, const char *key, const json_t *v)
 {
     char like[200];
-    int i = find(key);
+    int i = zt_option_find(key);
     const zt_option *o = i >= 0 ? &zt_options[i] : NULL;
-    if (!o && json_is_null(v) && is_section(key)) return ZT_OK;
+    if (!o && json_is_null(v) && zt_option_is_section(key)) return ZT_OK;
     if (!o)
         return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"%s", key,
-                       suggestion(key, like, sizeof like));
+                       zt_option_suggestion(key, like, sizeof like));
     if (json_is_null(v)) return ZT_OK; /* as if it were not there */
     if (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 && !takes_auto(o))
         return o->effect != ZT_OPT_HONOURED || c->given[i]
@@ -241,7 +153,7 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
         if (!c->given[i])
             status = push(&c->notes, zt_format("%s has no effect: %s", o->key, o->meaning));
     } else if (o->effect == ZT_OPT_LIMITED) {
-        if (!among(o->choices, text))
+        if (!zt_option_among(o->choices, text))
             status = ZT_FAIL(ZT_ERR_CONFIG, "%s = %s is not supported: %s; %s%s", o->key, text,
                              o->meaning, *o->choices ? "the only value is " : "leave it out",
                              o->choices);
@@ -265,13 +177,13 @@ static bool is_off(const char *section, const json_t *object)
     for (int k = 0; k < 2; k++) {
         char key[128];
         (void)snprintf(key, sizeof key, "%s.%s", section, switches[k]);
-        const int i = find(key);
+        const int i = zt_option_find(key);
         if (i < 0 || zt_options[i].effect != ZT_OPT_LIMITED) continue;
         const json_t *v = json_object_get(object, switches[k]);
         char *text = v ? as_text(v) : NULL;
         const bool off =
             !v || json_is_null(v) ||
-            (text && (strcmp(text, "auto") == 0 || among(zt_options[i].choices, text)));
+            (text && (strcmp(text, "auto") == 0 || zt_option_among(zt_options[i].choices, text)));
         zt_free(text);
         return off;
     }
@@ -285,9 +197,9 @@ static zt_status read_section(zt_config *c, const char *key, const json_t *secti
     char like[200];
     if (is_off(key, section) || json_object_size(section) == 0)
         return push(&c->notes, zt_format("%s is off: it has no effect", key));
-    if (!is_section(key))
+    if (!zt_option_is_section(key))
         return ZT_FAIL(ZT_ERR_CONFIG, "there is no section \"%s\"%s", key,
-                       suggestion(key, like, sizeof like));
+                       zt_option_suggestion(key, like, sizeof like));
     return read_object(c, key, section);
 }
 
@@ -299,9 +211,9 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
     {
         char *full = zt_format("%s%s%s", prefix, *prefix ? "." : "", name);
         if (!full) return ZT_NOMEM();
-        const char *key = without_alias(full, json_is_object(v));
+        const char *key = zt_option_unalias(full, json_is_object(v));
         zt_status status;
-        if (json_is_object(v) && find(key) < 0) {
+        if (json_is_object(v) && zt_option_find(key) < 0) {
             status = read_section(c, strcmp(key, "bfloat16") == 0 ? "bf16" : key, v);
         } else {
             status = set_value(c, key, v);
@@ -315,7 +227,7 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
 /* JSON or, where that is not meant, the text as it is: a folder may be called 1.10. */
 static json_t *override_value(const char *key, const char *text)
 {
-    const int i = find(key);
+    const int i = zt_option_find(key);
     const bool is_text = i >= 0 && zt_options[i].effect == ZT_OPT_HONOURED &&
                          (zt_options[i].kind == ZT_OPT_STRING || zt_options[i].kind == ZT_OPT_LIST);
     json_error_t e;
@@ -333,38 +245,13 @@ static zt_status override(zt_config *c, const char *text)
                        text);
     char *key = zt_strndup(text, (size_t)(equals - text));
     if (!key) return ZT_NOMEM();
-    json_t *v = override_value(without_alias(key, false), equals + 1);
+    json_t *v = override_value(zt_option_unalias(key, false), equals + 1);
     zt_status status = !v ? ZT_FAIL(ZT_ERR_CONFIG, "%s: the value is not UTF-8", key)
                        : json_is_object(v) ? read_section(c, key, v)
-                                           : set_value(c, without_alias(key, false), v);
+                                           : set_value(c, zt_option_unalias(key, false), v);
     json_decref(v);
     zt_free(key);
     return status;
-}
-
-static void print_value(FILE *f, const zt_config *c, const zt_option *o)
-{
-    const void *at = (const char *)c + o->offset;
-    switch (o->kind) {
-    case ZT_OPT_BOOL:
-        (void)fprintf(f, "%s", *(const bool *)at ? "true" : "false");
-        break;
-    case ZT_OPT_INT:
-        (void)fprintf(f, "%lld", (long long)*(const int64_t *)at);
-        break;
-    case ZT_OPT_REAL:
-        (void)fprintf(f, "%.10g", *(const double *)at);
-        break;
-    case ZT_OPT_STRING:
-        (void)fprintf(f, "%s", *(char *const *)at);
-        break;
-    case ZT_OPT_LIST: {
-        const zt_strings *s = at;
-        for (int i = 0; i < s->n; i++)
-            (void)fprintf(f, "%s%s", i ? "," : "", s->items[i]);
-        break;
-    }
-    }
 }
 
 /* ---- what must fit together ---- */
@@ -425,28 +312,16 @@ static const struct {
     {"num_train_epochs", "max_steps", "-1"},
 };
 
-static char *value_text(const zt_config *c, const zt_option *o)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) return NULL;
-    print_value(f, c, o);
-    if (fclose(f) == 0) return text;
-    free(text);
-    return NULL;
-}
-
 /* Nothing that was given is ignored silently. */
 static zt_status say_unused(zt_config *c)
 {
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
-        const int k = find(needs[i].key), with = find(needs[i].with);
+        const int k = zt_option_find(needs[i].key), with = zt_option_find(needs[i].with);
         ZT_ASSERT(k >= 0 && with >= 0);
         if (!c->given[k]) continue;
-        char *text = value_text(c, &zt_options[with]);
+        char *text = zt_option_value(c, &zt_options[with]);
         zt_status status = !text ? ZT_NOMEM()
-                           : among(needs[i].is, text)
+                           : zt_option_among(needs[i].is, text)
                                ? ZT_OK
                                : push(&c->notes, zt_format("%s has no effect: %s is %s",
                                                            needs[i].key, needs[i].with, text));
@@ -456,7 +331,7 @@ static zt_status say_unused(zt_config *c)
     const bool held_back = c->validation.n > 0 || c->validation_split > 0;
     static const char *const evaluating[] = {"eval_steps", "eval_max_samples"};
     for (int i = 0; i < 2 && !held_back; i++)
-        if (c->given[find(evaluating[i])])
+        if (c->given[zt_option_find(evaluating[i])])
             ZT_TRY(push(&c->notes,
                         zt_format("%s has no effect: there is no data.validation", evaluating[i])));
     if (c->validation.n > 0 && c->validation_split > 0)
@@ -561,82 +436,4 @@ zt_status zt_config_batch(zt_config *c, int ranks)
 zt_dtype zt_config_type(const zt_config *c)
 {
     return c->bf16 ? ZT_BF16 : c->fp16 ? ZT_F16 : ZT_F32;
-}
-
-/* ---- printing ---- */
-char *zt_config_canonical(const zt_config *c, bool given_only)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) return NULL;
-    for (int i = 0; i < zt_n_options; i++) {
-        const zt_option *o = &zt_options[i];
-        if (o->effect != ZT_OPT_HONOURED || (given_only && !c->given[i])) continue;
-        (void)fprintf(f, "%s = ", o->key);
-        print_value(f, c, o);
-        (void)fputc('\n', f);
-    }
-    if (fclose(f) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-static void print_aliases(FILE *f, bool markdown)
-{
-    (void)fprintf(f, markdown ? "\n## Other names\n\n| key | stands for |\n|---|---|\n"
-                              : "\nOther names (key, what it stands for):\n");
-    for (int i = 0; i < zt_n_aliases; i++)
-        (void)fprintf(f, markdown ? "| `%s` | `%s` |\n" : "  %-52s %s\n", zt_aliases[i].key,
-                      zt_aliases[i].is);
-}
-
-static void print_option(FILE *f, const zt_option *o, bool markdown)
-{
-    static const char *const kinds[] = {"true, false", "whole number", "number", "text", "list"};
-    if (!markdown) {
-        const char *value = o->effect == ZT_OPT_LIMITED ? o->choices : o->fallback;
-        (void)fprintf(f, "  %-52s %-14s %s\n", o->key, *value ? value : "-", o->meaning);
-        return;
-    }
-    (void)fprintf(f, "| `%s` | ", o->key);
-    if (o->choices) { /* a bar would end the cell */
-        for (const char *p = o->choices; *p; p++)
-            (void)fputs(*p == '|' ? ", " : (char[]){*p, 0}, f);
-    } else if (o->low != 0 || o->high != 0) {
-        (void)fprintf(f, "%s, %g to %g", kinds[o->kind], o->low, o->high);
-    } else {
-        (void)fputs(kinds[o->kind], f);
-    }
-    (void)fprintf(f, " | `%s` | %s |\n", *o->fallback ? o->fallback : " ", o->meaning);
-}
-
-void zt_config_write_docs(FILE *f, bool markdown)
-{
-    static const char *const titles[] = {
-        "Options", "Accepted without effect",
-        "Accepted with one value only (any other is refused with the reason)"};
-    for (int e = ZT_OPT_HONOURED; e <= ZT_OPT_LIMITED; e++) {
-        (void)fprintf(f, markdown ? "\n## %s\n\n" : "\n%s:\n", titles[e]);
-        if (markdown)
-            (void)fputs(e == ZT_OPT_HONOURED
-                            ? "| key | values | default | meaning |\n|---|---|---|---|\n"
-                        : e == ZT_OPT_NO_EFFECT ? "| key | why |\n|---|---|\n"
-                                                : "| key | value | why |\n|---|---|---|\n",
-                        f);
-        for (int i = 0; i < zt_n_options; i++) {
-            const zt_option *o = &zt_options[i];
-            if ((int)o->effect != e) continue;
-            if (e == ZT_OPT_HONOURED || !markdown)
-                print_option(f, o, markdown);
-            else if (e == ZT_OPT_NO_EFFECT)
-                (void)fprintf(f, "| `%s` | %s |\n", o->key, o->meaning);
-            else
-                (void)fprintf(f, "| `%s` | %s | %s |\n", o->key,
-                              *o->choices ? o->choices : "(absent)", o->meaning);
-        }
-    }
-    print_aliases(f, markdown);
 }

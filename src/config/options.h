@@ -29,4 +29,14 @@ extern const struct zt_alias {
     const char *key, *is;
 } zt_aliases[];
 extern const int zt_n_aliases;
+
+/* ---- keys.c ---- */
+int zt_option_find(const char *key);        /* its place in the table; -1: none */
+bool zt_option_is_section(const char *key); /* is there an option below this key? */
+const char *zt_option_unalias(const char *key, bool is_object); /* what the key stands for */
+bool zt_option_among(const char *choices, const char *text);    /* choices: "a|b|c" */
+/* What to say about a key that is not there, written to text. */
+const char *zt_option_suggestion(const char *key, char *text, size_t size);
+/* ---- print.c ---- */
+char *zt_option_value(const zt_config *c, const zt_option *o); /* as text; free it */
 #endif

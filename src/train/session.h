@@ -65,7 +65,7 @@ typedef struct {
 ZT_MUST_USE zt_status zt_checkpoint_save(zt_session *s, const zt_progress *p);
 /* The last whole checkpoint of a folder; *path NULL when there is none. Local. */
 ZT_MUST_USE zt_status zt_checkpoint_last(const char *output_dir, char **path);
-/* Restores weights, optimizer state and progress. */
+/* Restores weights, optimizer state and progress (resume.c). */
 ZT_MUST_USE zt_status zt_checkpoint_load(zt_session *s, const char *path, zt_progress *p);
 
 /* ---- train.c ---- */
