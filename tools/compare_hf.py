@@ -30,7 +30,7 @@ ours = [json.loads(l) for l in open(os.path.join(out, "metrics.jsonl"))]
 
 t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
 t.no_truncation()
-ids = torch.tensor(t.encode(open(text, encoding="utf8", newline="").read(), add_special_tokens=False).ids)
+ids = torch.tensor(t.encode(open(text, encoding="utf8", newline="").read()).ids)  # begun as the tokenizer begins a text
 model = AutoModelForCausalLM.from_pretrained(os.path.abspath(folder), dtype=torch.float32)
 model.eval()  # no dropout
 opt = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.1)
