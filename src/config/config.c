@@ -31,7 +31,7 @@ static void clear(zt_strings *s)
 bool zt_config_given(const zt_config *c, const char *key)
 {
     int i = zt_option_find(key);
-    return i >= 0 && c->given[i];
+    return i >= 0 && c->given[i] == ZT_GIVEN;
 }
 
 /* ---- values ---- */
@@ -134,23 +134,25 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
     if (!o)
         return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"%s", key,
                        zt_option_suggestion(key, like, sizeof like));
-    if (json_is_null(v)) return ZT_OK; /* as if it were not there */
-    if (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 && !takes_auto(o))
-        return o->effect != ZT_OPT_HONOURED || c->given[i]
-                   ? ZT_OK
-                   : push(&c->notes, zt_format("%s is auto: the default, %s", o->key,
-                                               *o->fallback ? o->fallback : "nothing"));
-    if (c->given[i] && c->reading_file)
+    const bool is_auto =
+        json_is_string(v) && strcmp(json_string_value(v), "auto") == 0 && !takes_auto(o);
+    if (json_is_null(v) || is_auto) { /* as if it were not there; on the command line: any more */
+        if (o->effect != ZT_OPT_HONOURED || (c->given[i] == ZT_GIVEN && c->reading_file))
+            return ZT_OK;
+        c->given[i] = is_auto ? ZT_AUTO : ZT_NOT_GIVEN;
+        return set_text(c, o, o->fallback);
+    }
+    if (c->given[i] == ZT_GIVEN && c->reading_file)
         return ZT_FAIL(ZT_ERR_CONFIG, "%s is given twice, once by another name of it", o->key);
     if (o->effect == ZT_OPT_HONOURED && o->kind == ZT_OPT_LIST && json_is_array(v)) {
-        c->given[i] = true;
+        c->given[i] = ZT_GIVEN;
         return set_list(c, o, v);
     }
     char *text = as_text(v);
     if (!text) return ZT_NOMEM();
     zt_status status = ZT_OK;
     if (o->effect == ZT_OPT_NO_EFFECT) {
-        if (!c->given[i])
+        if (c->given[i] != ZT_GIVEN)
             status = push(&c->notes, zt_format("%s has no effect: %s", o->key, o->meaning));
     } else if (o->effect == ZT_OPT_LIMITED) {
         if (!zt_option_among(o->choices, text))
@@ -165,7 +167,7 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
     } else {
         status = set_text(c, o, text);
     }
-    c->given[i] = true;
+    c->given[i] = ZT_GIVEN;
     zt_free(text);
     return status;
 }
@@ -315,10 +317,15 @@ static const struct {
 /* Nothing that was given is ignored silently. */
 static zt_status say_unused(zt_config *c)
 {
+    for (int i = 0; i < zt_n_options; i++)
+        if (c->given[i] == ZT_AUTO)
+            ZT_TRY(push(&c->notes,
+                        zt_format("%s is auto: the default, %s", zt_options[i].key,
+                                  *zt_options[i].fallback ? zt_options[i].fallback : "nothing")));
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const int k = zt_option_find(needs[i].key), with = zt_option_find(needs[i].with);
         ZT_ASSERT(k >= 0 && with >= 0);
-        if (!c->given[k]) continue;
+        if (c->given[k] != ZT_GIVEN) continue;
         char *text = zt_option_value(c, &zt_options[with]);
         zt_status status = !text ? ZT_NOMEM()
                            : zt_option_among(needs[i].is, text)
@@ -331,7 +338,7 @@ static zt_status say_unused(zt_config *c)
     const bool held_back = c->validation.n > 0 || c->validation_split > 0;
     static const char *const evaluating[] = {"eval_steps", "eval_max_samples"};
     for (int i = 0; i < 2 && !held_back; i++)
-        if (c->given[zt_option_find(evaluating[i])])
+        if (zt_config_given(c, evaluating[i]))
             ZT_TRY(push(&c->notes,
                         zt_format("%s has no effect: there is no data.validation", evaluating[i])));
     if (c->validation.n > 0 && c->validation_split > 0)

@@ -13,6 +13,9 @@ typedef struct { /* a list of strings; n may be 0 */
     int n;
 } zt_strings;
 
+/* Was an option in the file or on the command line, and with a value of its own? */
+typedef enum { ZT_NOT_GIVEN, ZT_GIVEN, ZT_AUTO } zt_given;
+
 typedef struct {
     /* model */
     char *model, *tokenizer;
@@ -55,7 +58,7 @@ typedef struct {
     bool overlap_comm;
 
     bool reading_file;
-    bool *given; /* by option: was it in the file or on the command line? */
+    unsigned char *given; /* by option: zt_given */
     char *path;
     zt_strings notes; /* what was accepted and has no effect here, and why */
 } zt_config;

@@ -48,7 +48,7 @@ char *zt_config_canonical(const zt_config *c, bool given_only)
     if (!f) return NULL;
     for (int i = 0; i < zt_n_options; i++) {
         const zt_option *o = &zt_options[i];
-        if (o->effect != ZT_OPT_HONOURED || (given_only && !c->given[i])) continue;
+        if (o->effect != ZT_OPT_HONOURED || (given_only && c->given[i] != ZT_GIVEN)) continue;
         (void)fprintf(f, "%s = ", o->key);
         print_value(f, c, o);
         (void)fputc('\n', f);

@@ -178,6 +178,11 @@ static void refusals_name_key_and_way_out(void **state)
     assert_int_equal(lenient->notes.n, 2);
     assert_non_null(strstr(lenient->notes.items[1], "lr is auto: the default, 1e-3"));
     zt_config_free(&lenient);
+    OK(WITH(NULL, &lenient, "seed=7", "max_steps=5", "learning_rate=auto",
+            "optimizer.params.lr=5e-4", "seed=null", "max_steps=auto"));
+    assert_true(lenient->seed == 42 && lenient->max_steps == -1 && lenient->lr == 5e-4);
+    assert_int_equal(lenient->notes.n, 1); /* max_steps is auto */
+    zt_config_free(&lenient);
     char path[] = "/tmp/zeroth-config-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
