@@ -31,7 +31,7 @@ static const struct {
     {"generate", zt_cli_generate, "MODEL --prompt TEXT [options] [key=value ...]",
      "Continues a text. Greedy unless a temperature, top-k or top-p is given.\n"
      "    --prompt TEXT          what to continue\n"
-     "    --max-new-tokens N     default 100\n"
+     "    --max-new-tokens N     default 100, or what the positions allow\n"
      "    --temperature X        0 = greedy (default); 1 = as the model says\n"
      "    --top-k N              only the N best tokens; 0 = all\n"
      "    --top-p X              only the best tokens that make up X of the probability; 1 = all\n"

@@ -99,7 +99,7 @@ zt_status zt_cli_generate(zt_comm *comm, int argc, char **argv)
         .most = 1,
         .overrides = "tokenizer|bf16|fp16|zero_optimization|kernels|threads|timeout"};
     double temperature = 0, top_p = 1;
-    int64_t tokens = 100, top_k = 0, seed = 0;
+    int64_t tokens = 0, top_k = 0, seed = 0;
     ZT_TRY(zt_args_parse(comm, argc, argv, &line, &a));
     zt_status status = zt_flag_whole(&f[TOKENS], 1, 10000000, &tokens);
     if (status == ZT_OK) status = zt_flag_real(&f[TEMPERATURE], 0, 1e3, &temperature);

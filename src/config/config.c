@@ -196,6 +196,7 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
 
 static zt_status read_section(zt_config *c, const char *key, const json_t *section)
 {
+    if (strcmp(key, "bfloat16") == 0) key = "bf16";
     char like[200];
     if (is_off(key, section) || json_object_size(section) == 0)
         return push(&c->notes, zt_format("%s is off: it has no effect", key));
@@ -216,7 +217,7 @@ static zt_status read_object(zt_config *c, const char *prefix, const json_t *obj
         const char *key = zt_option_unalias(full, json_is_object(v));
         zt_status status;
         if (json_is_object(v) && zt_option_find(key) < 0) {
-            status = read_section(c, strcmp(key, "bfloat16") == 0 ? "bf16" : key, v);
+            status = read_section(c, key, v);
         } else {
             status = set_value(c, key, v);
         }
@@ -249,8 +250,9 @@ static zt_status override(zt_config *c, const char *text)
     if (!key) return ZT_NOMEM();
     json_t *v = override_value(zt_option_unalias(key, false), equals + 1);
     zt_status status = !v ? ZT_FAIL(ZT_ERR_CONFIG, "%s: the value is not UTF-8", key)
-                       : json_is_object(v) ? read_section(c, key, v)
-                                           : set_value(c, zt_option_unalias(key, false), v);
+                       : json_is_object(v) && zt_option_find(key) < 0
+                           ? read_section(c, key, v)
+                           : set_value(c, zt_option_unalias(key, false), v);
     json_decref(v);
     zt_free(key);
     return status;

@@ -56,7 +56,7 @@ typedef struct {
     void *logits;
     float *wide;
     int32_t *order;
-    int64_t room, cached;
+    int64_t most, room, cached; /* tokens */
 } talk;
 
 static zt_status feed(talk *t, int64_t n, int pass)
@@ -98,13 +98,14 @@ static zt_status read_prompt(talk *t, const zt_generate_opt *o)
         if (t->ids.data[i] >= t->s.model.vocab)
             return ZT_FAIL(ZT_ERR_CONFIG, "the prompt has the token id %d, but the vocabulary %lld",
                            t->ids.data[i], (long long)t->s.model.vocab);
-    t->room = (int64_t)t->prompt + 1 + o->max_new_tokens;
+    const int64_t left = t->s.model.max_positions - (int64_t)t->prompt - 1;
+    t->most = o->max_new_tokens > 0 ? o->max_new_tokens : left < 1 ? 1 : left < 100 ? left : 100;
+    t->room = (int64_t)t->prompt + 1 + t->most;
     if (t->room > t->s.model.max_positions)
         return ZT_FAIL(ZT_ERR_CONFIG,
                        "%zu tokens of prompt and %lld new ones are more than the model's %lld "
                        "positions",
-                       t->prompt, (long long)o->max_new_tokens,
-                       (long long)t->s.model.max_positions);
+                       t->prompt, (long long)t->most, (long long)t->s.model.max_positions);
     int32_t *more = zt_realloc(t->ids.data, (size_t)t->room * sizeof *more);
     if (!more) return ZT_NOMEM();
     t->ids.data = more;
@@ -117,12 +118,17 @@ static zt_status read_prompt(talk *t, const zt_generate_opt *o)
 }
 
 /* Adds the ids of "eos_token_id": one or a list. */
-static zt_status add_ends(talk *t, const json_t *from)
+static zt_status add_ends(talk *t, const json_t *from, const char *origin)
 {
     const json_t *v = json_object_get(from, "eos_token_id");
-    const size_t n = json_is_array(v) ? json_array_size(v) : json_is_integer(v);
+    const bool list = json_is_array(v);
+    const size_t n = list ? json_array_size(v) : v && !json_is_null(v);
     for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_is_array(v) ? json_array_get(v, i) : v;
+        const json_t *id = list ? json_array_get(v, i) : v;
+        if (!json_is_integer(id))
+            return ZT_FAIL(ZT_ERR_FORMAT,
+                           "%s: eos_token_id should be the id of a token, a list of ids, or null",
+                           origin);
         ZT_TRY(zt_ids_add(&t->ends, (int32_t)json_integer_value(id)));
     }
     return ZT_OK;
@@ -135,8 +141,10 @@ static zt_status find_ends(talk *t)
     json_t *j = NULL;
     zt_status status = !path ? ZT_NOMEM() : zt_path_exists(path) ? zt_json_load(path, &j) : ZT_OK;
     if (status == ZT_OK) status = zt_ids_add(&t->ends, zt_tokenizer_eos(t->s.tokenizer));
-    if (status == ZT_OK) status = add_ends(t, t->s.model.source);
-    if (status == ZT_OK) status = add_ends(t, j);
+    if (status == ZT_OK) status = add_ends(t, t->s.model.source, "config.json");
+    if (status == ZT_OK && j && !json_is_object(j))
+        status = ZT_FAIL(ZT_ERR_FORMAT, "%s should be an object", path);
+    if (status == ZT_OK) status = add_ends(t, j, path);
     json_decref(j);
     zt_free(path);
     return status;
@@ -170,7 +178,7 @@ static zt_status speak(talk *t, const zt_generate_opt *o, zt_text_fn *fn, void *
     const int32_t V = (int32_t)t->s.model.vocab;
     while ((int64_t)t->ids.count - t->cached > PIECE)
         ZT_TRY(feed(t, PIECE, t->prefill));
-    for (int64_t i = 0; i < o->max_new_tokens; i++) {
+    for (int64_t i = 0; i < t->most; i++) {
         int64_t stop = zt_stop_requested;
         ZT_TRY(zt_all_reduce_max_i64(t->s.comm, &stop, 1)); /* all leave at the same token */
         if (stop) break;

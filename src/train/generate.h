@@ -5,10 +5,10 @@
 
 typedef struct {
     const char *prompt;
-    int64_t max_new_tokens;
-    double temperature; /* 0: greedy */
-    int64_t top_k;      /* 0: all */
-    double top_p;       /* 1: all */
+    int64_t max_new_tokens; /* 0: 100, or as many as the model has positions for */
+    double temperature;     /* 0: greedy */
+    int64_t top_k;          /* 0: all */
+    double top_p;           /* 1: all */
     uint64_t seed;
     bool echo; /* print the prompt too */
 } zt_generate_opt;

@@ -88,6 +88,11 @@ cp -r out/checkpoint-4 ends
 echo "{\"eos_token_id\": [$(seq -s, 0 256)]}" >ends/generation_config.json
 accepted "^abc$" "$zeroth" generate ends --prompt abc --max-new-tokens 3
 
+for ends in '{"eos_token_id": "2"}' '{"eos_token_id": [2, "3"]}' '[]'; do
+    echo "$ends" >ends/generation_config.json
+    refused "generation_config.json.* should be" "$zeroth" generate ends --prompt abc
+done
+
 # ---- signals: taken by one thread, saved and ended, gone on from there as if nothing had been ----
 accepted "saved long/checkpoint-40" "$zeroth" train run.json output_dir=long max_steps=40 threads=2
 for signal in TERM INT USR1; do

@@ -138,6 +138,7 @@ static void refusals_name_key_and_way_out(void **state)
         {"zero_optimisation.stage=1", "did you mean \"zero_optimization.stage\""},
         {"stage=1", "zero_optimization.stage"},
         {"learning_rates=1", "optimizer.params.lr"},
+        {"data.train={\"a\": 1}", "data.train = {\"a\":1}: should be a list"},
         {"mezo=1", "zeroth info lists all"},
         {"tensor_parallel={\"autotp_size\": 4}", "autotp_size = 4 is not supported"},
         {"optimizer={\"type\": \"AdamW\", \"parms\": {\"lr\": 1}}", "optimizer.params"},
@@ -174,7 +175,8 @@ static void refusals_name_key_and_way_out(void **state)
     }
     zt_config *lenient = NULL;
     OK(WITH(NULL, &lenient, "zero_optimization={\"offload_param\": null}",
-            "compression_training={}", "optimizer.params.lr=auto"));
+            "compression_training={}", "optimizer.params.lr=auto", "bfloat16={\"enabled\": true}"));
+    assert_true(lenient->bf16);
     assert_int_equal(lenient->notes.n, 2);
     assert_non_null(strstr(lenient->notes.items[1], "lr is auto: the default, 1e-3"));
     zt_config_free(&lenient);
