@@ -221,6 +221,7 @@ static zt_status join_parts(const char *path, const char *own, int n, uint64_t k
     }
     if (status == ZT_OK) status = join(&p, key, vocab, own);
     if (status == ZT_OK) status = zt_path_rename(own, path);
+    if (status != ZT_OK) (void)unlink(own);
     for (int i = 0; p.maps && i < n; i++)
         zt_map_close(&p.maps[i]);
     zt_free(p.maps);
