@@ -212,7 +212,7 @@ void zt_log_setup(zt_log_level most, int rank)
 void zt_log(zt_log_level level, const char *fmt, ...)
 {
     static const char *const prefix[] = {"error: ", "warning: ", "", ""};
-    if (level > log_most || (level >= ZT_LOG_INFO && log_rank != 0)) return;
+    if (level > log_most || (level >= ZT_LOG_WARN && log_rank != 0)) return;
     char text[4096]; /* one write a line, so that ranks do not mix theirs */
     int used = level == ZT_LOG_ERROR && log_rank > 0
                    ? snprintf(text, sizeof text, "%srank %d: ", prefix[level], log_rank)

@@ -40,15 +40,18 @@ static zt_status show_state(const char *folder)
     if (!path) return ZT_NOMEM();
     json_t *j = NULL;
     zt_status status = zt_path_exists(path) ? zt_json_load(path, &j) : ZT_OK;
-    if (j)
+    const char *optimizer = json_string_value(json_object_get(j, "optimizer"));
+    if (j && (!optimizer || !json_is_integer(json_object_get(j, "global_step"))))
+        status = ZT_FAIL(ZT_ERR_FORMAT,
+                         "%s is no state of a run: global_step or optimizer is missing", path);
+    else if (j)
         (void)printf("checkpoint at step %lld after %lld samples and %lld tokens, optimizer %s, "
                      "saved by %lld "
                      "ranks\n",
                      (long long)json_integer_value(json_object_get(j, "global_step")),
                      (long long)json_integer_value(json_object_get(j, "samples_seen")),
                      (long long)json_integer_value(json_object_get(j, "num_input_tokens_seen")),
-                     json_string_value(json_object_get(j, "optimizer")),
-                     (long long)json_integer_value(json_object_get(j, "ranks")));
+                     optimizer, (long long)json_integer_value(json_object_get(j, "ranks")));
     json_decref(j);
     zt_free(path);
     return status;

@@ -131,6 +131,8 @@ static zt_status set_value(zt_config *c, const char *key, const json_t *v)
     int i = zt_option_find(key);
     const zt_option *o = i >= 0 ? &zt_options[i] : NULL;
     if (!o && json_is_null(v) && zt_option_is_section(key)) return ZT_OK;
+    if (!o && zt_option_is_section(key))
+        return ZT_FAIL(ZT_ERR_CONFIG, "%s is a section: an object with options", key);
     if (!o)
         return ZT_FAIL(ZT_ERR_CONFIG, "there is no option \"%s\"%s", key,
                        zt_option_suggestion(key, like, sizeof like));
@@ -292,7 +294,12 @@ static const struct {
     {"optimizer.params.betas", "optimizer.type", "AdamW|Adam"},
     {"optimizer.params.eps", "optimizer.type", "AdamW|Adam"},
     {"optimizer.params.adam_w_mode", "optimizer.type", "Adam"},
-    {"optimizer.params.torch_adam", "optimizer.type", "Adam"},
+    {"fp16.initial_scale_power", "fp16.loss_scale", "0"},
+    {"fp16.loss_scale_window", "fp16.loss_scale", "0"},
+    {"fp16.hysteresis", "fp16.loss_scale", "0"},
+    {"fp16.consecutive_hysteresis", "fp16.loss_scale", "0"},
+    {"fp16.min_loss_scale", "fp16.loss_scale", "0"},
+    {"data.isolate_documents", "data.packing", "true"},
     {"optimizer.params.momentum", "optimizer.type", "SGD"},
     {"optimizer.params.dampening", "optimizer.type", "SGD"},
     {"optimizer.params.nesterov", "optimizer.type", "SGD"},

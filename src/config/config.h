@@ -40,7 +40,7 @@ typedef struct {
     int64_t train_batch_size, micro_batch, accumulation;
     /* optimizer and schedule */
     char *optimizer, *scheduler, *warmup_type;
-    bool adam_w_mode, torch_adam, nesterov, decay_all;
+    bool adam_w_mode, nesterov, decay_all;
     double lr, beta1, beta2, eps, weight_decay, momentum, dampening;
     zt_strings betas;
     double warmup_min_lr, warmup_max_lr, cos_min_ratio, warmup_min_ratio;

@@ -104,10 +104,10 @@ const zt_option zt_options[] = {
     REAL("optimizer.params.momentum", momentum, "0", 0, 1, "SGD"),
     REAL("optimizer.params.dampening", dampening, "0", 0, 1, "SGD"),
     BOOL("optimizer.params.nesterov", nesterov, "false", "SGD"),
-    BOOL("optimizer.params.adam_w_mode", adam_w_mode, "true",
-         "type Adam: decoupled weight decay, as DeepSpeed's Adam has it by default"),
-    BOOL("optimizer.params.torch_adam", torch_adam, "false",
-         "type Adam: torch.optim.Adam, whose weight decay is added to the gradient"),
+    BOOL(
+        "optimizer.params.adam_w_mode", adam_w_mode, "true",
+        "type Adam: decoupled weight decay, as DeepSpeed's Adam has it by default; false: added to "
+        "the gradient"),
     BOOL("decay_norms_and_biases", decay_all, "true",
          "false: no weight decay on norms' scales and on biases"),
     REAL("gradient_clipping", gradient_clipping, "0", 0, 1e9,
@@ -217,6 +217,7 @@ const zt_option zt_options[] = {
     NOTHING("aio.overlap_events", "nothing is on NVMe"),
     NOTHING("zero_optimization.offload_optimizer.pin_memory", "nothing is offloaded"),
     NOTHING("zero_optimization.offload_param.pin_memory", "nothing is offloaded"),
+    NOTHING("optimizer.params.torch_adam", "there is one implementation"),
     NOTHING("optimizer.params.fused", "the update is always one fused pass"),
     NOTHING("optimizer.params.foreach", "the update is always one fused pass"),
 

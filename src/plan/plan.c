@@ -106,6 +106,8 @@ static zt_status plan(zt_session *s, zt_config *c, int ranks, int rank)
         ranks, (long long)c->sequence_length, p->flops * (double)c->accumulation);
     ZT_TRY(print_memory(s));
     print_traffic(s);
+    for (int i = 0; i < c->notes.n; i++)
+        (void)printf("note: %s\n", c->notes.items[i]);
     return ZT_OK;
 }
 

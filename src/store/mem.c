@@ -59,7 +59,7 @@ void zt_mem_destroy(zt_mem **mem)
     if (!*mem) return;
     for (int i = 0; i < (*mem)->n; i++) {
         region *r = &(*mem)->regions[i];
-        zt_log(ZT_LOG_WARN, "bug: region \"%s\" of %zu bytes was never freed", r->owner, r->bytes);
+        zt_log(ZT_LOG_ERROR, "bug: region \"%s\" of %zu bytes was never freed", r->owner, r->bytes);
         release(r);
     }
     zt_free((*mem)->regions);

@@ -5,6 +5,7 @@
 #include "io/safetensors.h"
 #include "train/session.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -219,8 +220,9 @@ static int64_t step_of(const char *name)
 {
     char *end;
     if (strncmp(name, "checkpoint-", 11) != 0 || name[11] < '0' || name[11] > '9') return -1;
+    errno = 0;
     long long step = strtoll(name + 11, &end, 10);
-    return *end ? -1 : step;
+    return *end || errno != 0 ? -1 : step;
 }
 
 static bool is_unfinished(const char *name) /* checkpoint-STEP.tmp */
@@ -228,6 +230,16 @@ static bool is_unfinished(const char *name) /* checkpoint-STEP.tmp */
     const size_t n = strlen(name);
     return strncmp(name, "checkpoint-", 11) == 0 && n > 15 &&
            strspn(name + 11, "0123456789") == n - 15 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+/* Is it a checkpoint of ours? The state file is written last. */
+static zt_status is_whole(const char *dir, const char *name, bool *whole)
+{
+    char *state = zt_format("%s/%s/trainer_state.json", dir, name);
+    if (!state) return ZT_NOMEM();
+    *whole = step_of(name) >= 0 && zt_path_exists(state);
+    zt_free(state);
+    return ZT_OK;
 }
 
 /* Was a written after b, now that `step` has been saved? Later steps are an earlier run's. */
@@ -244,15 +256,17 @@ static zt_status prune(const zt_session *s, int64_t step)
     ZT_TRY(zt_folder_list(dir, &names));
     zt_status status = ZT_OK;
     for (char **p = names; *p && status == ZT_OK; p++) {
-        bool old = is_unfinished(*p);
-        if (step_of(*p) >= 0 && s->config->save_total_limit > 0) {
+        char *path = zt_path_join(dir, *p);
+        bool whole = false;
+        status = path ? is_whole(dir, *p, &whole) : ZT_NOMEM();
+        bool old = status == ZT_OK && is_unfinished(*p) && zt_path_is_folder(path);
+        if (whole && s->config->save_total_limit > 0) {
             int64_t newer = 0;
             for (char **q = names; *q; q++)
                 newer += step_of(*q) >= 0 && is_newer(step_of(*q), step_of(*p), step);
             old = newer >= s->config->save_total_limit;
         }
-        char *path = old ? zt_path_join(dir, *p) : NULL;
-        if (old) status = path ? zt_folder_remove(path) : ZT_NOMEM();
+        if (old) status = zt_folder_remove(path);
         zt_free(path);
     }
     zt_names_free(names);
@@ -269,14 +283,12 @@ zt_status zt_checkpoint_last(const char *output_dir, char **path)
     zt_status status = ZT_OK;
     for (char **p = names; *p && status == ZT_OK; p++) {
         if (step_of(*p) < 0 || (best && step_of(*p) <= step_of(best))) continue;
-        char *state = zt_format("%s/%s/trainer_state.json", output_dir, *p);
-        if (!state)
-            status = ZT_NOMEM();
-        else if (zt_path_exists(state))
+        bool whole;
+        status = is_whole(output_dir, *p, &whole);
+        if (status == ZT_OK && whole)
             best = *p;
-        else
+        else if (status == ZT_OK)
             zt_log(ZT_LOG_WARN, "%s is no whole checkpoint: it has no trainer_state.json", *p);
-        zt_free(state);
     }
     if (status == ZT_OK && best && !(*path = zt_path_join(output_dir, best))) status = ZT_NOMEM();
     zt_names_free(names);
@@ -307,6 +319,13 @@ zt_status zt_checkpoint_save(zt_session *s, const zt_progress *p)
     status = zt_comm_agree(s->comm, status);
     if (status == ZT_OK) status = save_into(s, temporary, p);
     if (zt_comm_rank(s->comm) == 0) {
+        char *name = path ? strrchr(path, '/') + 1 : NULL;
+        bool whole = true;
+        if (status == ZT_OK && zt_path_is_folder(path))
+            status = is_whole(s->config->output_dir, name, &whole);
+        if (status == ZT_OK && !whole)
+            status =
+                ZT_FAIL(ZT_ERR_IO, "%s is there already and is no checkpoint: move it away", path);
         if (status == ZT_OK) status = zt_folder_replace(temporary, path);
         if (status == ZT_OK)
             status = prune(s, p->step);

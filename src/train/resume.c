@@ -170,6 +170,8 @@ static zt_status read_progress(const zt_session *s, const char *folder, zt_progr
         status = ZT_FAIL(ZT_ERR_FORMAT, "%s is of format %lld; this program reads 1", path,
                          (long long)format);
     if (status == ZT_OK) status = zt_json_get_str(j, path, "optimizer", &optimizer);
+    if (status == ZT_OK && !*optimizer)
+        status = ZT_FAIL(ZT_ERR_FORMAT, "%s: optimizer is missing: the file is damaged", path);
     if (status == ZT_OK && strcmp(optimizer, mine) != 0)
         status = ZT_FAIL(ZT_ERR_CONFIG,
                          "%s was trained with %s, and optimizer.type is %s: its state does not "

@@ -192,7 +192,7 @@ static zt_optim_opt optim_of(const zt_config *c)
                       .decay_all = c->decay_all};
     if (strcmp(c->optimizer, "SGD") == 0)
         o.kind = ZT_OPTIM_SGD;
-    else if (strcmp(c->optimizer, "Adam") == 0 && (c->torch_adam || !c->adam_w_mode))
+    else if (strcmp(c->optimizer, "Adam") == 0 && !c->adam_w_mode)
         o.kind = ZT_OPTIM_ADAM;
     return o;
 }

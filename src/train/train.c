@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 typedef struct {
@@ -69,6 +70,11 @@ static zt_status open_output(run *r)
     r->metrics = fd >= 0 ? fdopen(fd, "w") : NULL;
     zt_status status =
         r->metrics ? ZT_OK : ZT_FAIL(ZT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    /* where the file system has no locks, nothing is known */
+    if (status == ZT_OK && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        status = ZT_FAIL(ZT_ERR_IO, "another run is writing to %s: choose another output_dir", dir);
+    if (status == ZT_OK && r->p.step == 0 && ftruncate(fd, 0) != 0)
+        status = ZT_FAIL(ZT_ERR_IO, "cannot truncate %s: %s", path, strerror(errno));
     if (!r->metrics && fd >= 0) (void)close(fd);
     zt_free(path);
     return status;
@@ -162,7 +168,7 @@ static void log_step(run *r, const zt_step_result *x, double lr)
     zt_log(ZT_LOG_INFO,
            "step %lld/%lld  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s  left %s%s",
            (long long)r->p.step, (long long)r->steps, x->loss, lr, x->grad_norm, rate, left,
-           x->skipped ? "  (skipped: overflow, loss scale lowered)" : "");
+           x->skipped ? "  (skipped: overflow)" : "");
     if (!r->metrics) return;
     (void)fprintf(r->metrics,
                   "{\"step\": %lld, \"epoch\": %.6f, \"loss\": %.9g, \"learning_rate\": %.9g, "

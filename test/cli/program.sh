@@ -83,6 +83,9 @@ accepted "room for [0-9]* such ranks" "$zeroth" plan run.json
 grep -q "^error: the output cannot be written" stderr || wrong "a full device is not told"
 accepted "all 4 steps are done already" "$zeroth" train run.json resume_from_checkpoint=true
 
+mkdir busy && touch busy/metrics.jsonl
+refused "another run is writing to busy" flock busy/metrics.jsonl "$zeroth" train run.json output_dir=busy
+
 # any end of generation_config.json ends a text: here every token is one
 cp -r out/checkpoint-4 ends
 echo "{\"eos_token_id\": [$(seq -s, 0 256)]}" >ends/generation_config.json

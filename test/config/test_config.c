@@ -139,6 +139,7 @@ static void refusals_name_key_and_way_out(void **state)
         {"stage=1", "zero_optimization.stage"},
         {"learning_rates=1", "optimizer.params.lr"},
         {"data.train={\"a\": 1}", "data.train = {\"a\":1}: should be a list"},
+        {"optimizer=AdamW", "optimizer is a section"},
         {"mezo=1", "zeroth info lists all"},
         {"tensor_parallel={\"autotp_size\": 4}", "autotp_size = 4 is not supported"},
         {"optimizer={\"type\": \"AdamW\", \"parms\": {\"lr\": 1}}", "optimizer.params"},

@@ -261,8 +261,16 @@ static void a_new_run_keeps_its_own(void **state)
     assert_true(zt_path_exists(in_dir("out/checkpoint-my-notes.tmp")));
     assert_false(zt_path_exists(in_dir("out/checkpoint-12")));
     OK(zt_folder_make(in_dir("out/checkpoint-88"))); /* not a whole one */
-    OK(run(1, "max_steps=5 resume_from_checkpoint=true"));
+    OK(zt_folder_make(in_dir("out/checkpoint-99999999999999999999")));
+    OK(zt_file_write_all(in_dir("out/checkpoint-7.tmp"), "mine", 4));
+    OK(run(1, "max_steps=5 resume_from_checkpoint=true save_total_limit=1"));
     assert_true(zt_path_exists(in_dir("out/checkpoint-5")));
+    static const char *const kept[] = {"out/checkpoint-88", "out/checkpoint-7.tmp",
+                                       "out/checkpoint-99999999999999999999"};
+    for (int i = 0; i < 3; i++)
+        assert_true(zt_path_exists(in_dir(kept[i])));
+    OK(zt_folder_make(in_dir("out/checkpoint-6")));
+    FAILS(run(1, "max_steps=6 resume_from_checkpoint=true"), ZT_ERR_IO, "is no checkpoint");
     OK(zt_folder_remove(in_dir("out")));
 }
 
