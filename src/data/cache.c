@@ -221,7 +221,6 @@ static zt_status join_parts(const char *path, const char *own, int n, uint64_t k
     }
     if (status == ZT_OK) status = join(&p, key, vocab, own);
     if (status == ZT_OK) status = zt_path_rename(own, path);
-    if (status != ZT_OK) (void)unlink(own);
     for (int i = 0; p.maps && i < n; i++)
         zt_map_close(&p.maps[i]);
     zt_free(p.maps);
@@ -245,6 +244,7 @@ static zt_status make(const zt_sources *s, const zt_data_opt *opt, const zt_toke
         status = zt_comm_agree(comm, status);
     }
     if (part) (void)unlink(part);
+    if (own && rank == 0 && status != ZT_OK) (void)unlink(own);
     zt_free(part);
     zt_free(own);
     return status;

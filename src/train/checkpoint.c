@@ -232,12 +232,12 @@ static bool is_unfinished(const char *name) /* checkpoint-STEP.tmp */
            strspn(name + 11, "0123456789") == n - 15 && strcmp(name + n - 4, ".tmp") == 0;
 }
 
-/* Is it a checkpoint of ours? The state file is written last. */
-static zt_status is_whole(const char *dir, const char *name, bool *whole)
+/* Is the folder a checkpoint of ours? The state file is written last. */
+static zt_status is_whole(const char *folder, bool *whole)
 {
-    char *state = zt_format("%s/%s/trainer_state.json", dir, name);
+    char *state = zt_path_join(folder, "trainer_state.json");
     if (!state) return ZT_NOMEM();
-    *whole = step_of(name) >= 0 && zt_path_exists(state);
+    *whole = zt_path_exists(state);
     zt_free(state);
     return ZT_OK;
 }
@@ -258,9 +258,9 @@ static zt_status prune(const zt_session *s, int64_t step)
     for (char **p = names; *p && status == ZT_OK; p++) {
         char *path = zt_path_join(dir, *p);
         bool whole = false;
-        status = path ? is_whole(dir, *p, &whole) : ZT_NOMEM();
+        status = path ? is_whole(path, &whole) : ZT_NOMEM();
         bool old = status == ZT_OK && is_unfinished(*p) && zt_path_is_folder(path);
-        if (whole && s->config->save_total_limit > 0) {
+        if (whole && step_of(*p) >= 0 && s->config->save_total_limit > 0) {
             int64_t newer = 0;
             for (char **q = names; *q; q++)
                 newer += step_of(*q) >= 0 && is_newer(step_of(*q), step_of(*p), step);
@@ -283,8 +283,10 @@ zt_status zt_checkpoint_last(const char *output_dir, char **path)
     zt_status status = ZT_OK;
     for (char **p = names; *p && status == ZT_OK; p++) {
         if (step_of(*p) < 0 || (best && step_of(*p) <= step_of(best))) continue;
-        bool whole;
-        status = is_whole(output_dir, *p, &whole);
+        bool whole = false;
+        char *folder = zt_path_join(output_dir, *p);
+        status = folder ? is_whole(folder, &whole) : ZT_NOMEM();
+        zt_free(folder);
         if (status == ZT_OK && whole)
             best = *p;
         else if (status == ZT_OK)
@@ -311,6 +313,16 @@ static zt_status save_into(zt_session *s, const char *folder, const zt_progress 
     return zt_comm_agree(s->comm, status);
 }
 
+/* Gives what is whole its name. A folder that has it and is no checkpoint is somebody's. */
+static zt_status publish(const char *temporary, const char *path)
+{
+    bool whole = true;
+    if (zt_path_is_folder(path)) ZT_TRY(is_whole(path, &whole));
+    if (!whole)
+        return ZT_FAIL(ZT_ERR_IO, "%s is there already and is no checkpoint: move it away", path);
+    return zt_folder_replace(temporary, path);
+}
+
 zt_status zt_checkpoint_save(zt_session *s, const zt_progress *p)
 {
     char *path = zt_format("%s/checkpoint-%lld", s->config->output_dir, (long long)p->step);
@@ -319,14 +331,7 @@ zt_status zt_checkpoint_save(zt_session *s, const zt_progress *p)
     status = zt_comm_agree(s->comm, status);
     if (status == ZT_OK) status = save_into(s, temporary, p);
     if (zt_comm_rank(s->comm) == 0) {
-        char *name = path ? strrchr(path, '/') + 1 : NULL;
-        bool whole = true;
-        if (status == ZT_OK && zt_path_is_folder(path))
-            status = is_whole(s->config->output_dir, name, &whole);
-        if (status == ZT_OK && !whole)
-            status =
-                ZT_FAIL(ZT_ERR_IO, "%s is there already and is no checkpoint: move it away", path);
-        if (status == ZT_OK) status = zt_folder_replace(temporary, path);
+        if (status == ZT_OK) status = publish(temporary, path);
         if (status == ZT_OK)
             status = prune(s, p->step);
         else if (temporary && zt_path_exists(temporary)) {
